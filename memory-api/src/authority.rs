@@ -1,4 +1,4 @@
-//! Decides who a request is from: by its token, against the file of tokens as it is now.
+//! Identifies the caller of a request by its token, checked against the current file of tokens.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,10 +15,10 @@ use crate::rules::Rules;
 use crate::token::digits_of;
 use crate::tokens::{Known, Look, STANDS, TokenFile};
 
-/// Buckets at which those that are full are removed.
+/// At this many buckets, the full ones are removed.
 const MAX_BUCKETS: usize = 10_000;
 
-/// The tokens of a server, and how fast each may ask.
+/// A server's tokens and their rate limits.
 #[derive(Debug)]
 pub struct Authority {
     file: TokenFile,
@@ -27,12 +27,12 @@ pub struct Authority {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     note: fn(&str),
-    /// With when the file was looked at.
+    /// The tokens as last read, and when the file was last checked.
     read: Mutex<Option<(Instant, Arc<Tokens>)>>,
     buckets: Mutex<BTreeMap<Arc<str>, Bucket>>,
 }
 
-/// The tokens in force, as read.
+/// The tokens as read from the file.
 #[derive(Debug)]
 struct Tokens {
     look: Look,
@@ -40,7 +40,7 @@ struct Tokens {
     known: BTreeMap<Arc<str>, (Known, Arc<Caller>)>,
 }
 
-/// Requests that a token has left: as many as a minute allows, and refilled steadily.
+/// The requests a token has left: at most a minute's worth, steadily refilled.
 #[derive(Debug)]
 struct Bucket {
     left: f64,
@@ -48,7 +48,7 @@ struct Bucket {
 }
 
 impl Authority {
-    /// `note` tells the operator a line of text.
+    /// `note` reports a line of text to the operator.
     #[must_use]
     pub fn new(
         file: TokenFile,
@@ -61,7 +61,7 @@ impl Authority {
         Self { file, jwt, rules, clock, metrics, note, read: Mutex::default(), buckets: Mutex::default() }
     }
 
-    /// Whether any token is in force, or may be made by an issuer.
+    /// Whether any token exists, or an issuer can make one.
     ///
     /// # Errors
     /// As [`TokenFile::read`].
@@ -71,7 +71,7 @@ impl Authority {
         Ok(self.jwt.is_some() || tokens.known.values().any(|(known, _)| !known.token.is_expired(now)))
     }
 
-    /// The caller with this token. An unknown, revoked or expired one is refused in the same words.
+    /// The caller with this token. Unknown, revoked and expired tokens are refused with the same message.
     ///
     /// # Errors
     /// `unauthenticated`; `rate_limited`; `unavailable` if the file of tokens cannot be used.
@@ -83,12 +83,12 @@ impl Authority {
         Ok(caller)
     }
 
-    /// Whether what stands open for this token may go on: it may too while tokens cannot be checked.
+    /// Whether a connection that this token opened may stay open. It may also while tokens cannot be checked.
     pub fn holds(&self, text: &str) -> bool {
         self.holder(text).map_or_else(|error| error.kind() == ErrorKind::Unavailable, |_| true)
     }
 
-    /// The caller with this token, and how many times a minute it may ask.
+    /// The caller with this token, and its limit of requests per minute.
     fn holder(&self, text: &str) -> Result<(Arc<Caller>, Option<u32>)> {
         let refused = || {
             Error::new(
@@ -103,7 +103,7 @@ impl Authority {
         let tokens = |stands| {
             self.tokens(stands).map_err(|error| {
                 (self.note)(&format!("memory: no token can be checked: {error}"));
-                // What is wrong with the file is the operator's alone.
+                // What is wrong with the file is only the operator's business.
                 Error::new(ErrorKind::Unavailable, "tokens cannot be checked now; try again later")
             })
         };
@@ -120,12 +120,12 @@ impl Authority {
         Ok((Arc::clone(caller), known.token.per_minute))
     }
 
-    /// Whether a JWT may be valid here, for which [`Authority::prepare`] may have something to wait for.
+    /// Whether JWTs are accepted, so that [`Authority::prepare`] may have to wait.
     pub(crate) fn takes_jwt(&self) -> bool {
         self.jwt.is_some()
     }
 
-    /// Gets what is needed to check this JWT; [`Authority::caller`] waits for nothing.
+    /// Fetches what is needed to check this JWT, because [`Authority::caller`] never waits.
     pub fn prepare<'a>(&'a self, text: &'a str) -> Boxed<'a, ()> {
         Box::pin(async move {
             if let Some(jwt) = &self.jwt {
@@ -148,7 +148,7 @@ impl Authority {
         let most = f64::from(per_minute);
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MAX_BUCKETS {
-            // After a minute a bucket is full, as one that is not there.
+            // After a minute a bucket is full, which is the same as no bucket.
             buckets.retain(|_, bucket| now.saturating_duration_since(bucket.at) < Duration::from_secs(60));
         }
         let bucket = buckets.entry(Arc::clone(id)).or_insert(Bucket { left: most, at: now });
@@ -167,8 +167,8 @@ impl Authority {
         .with_retry(Retry::After(wait)))
     }
 
-    /// The tokens as their file has them, or had them this long ago; it is read again if it has changed. One request does not
-    /// wait while another looks at the file or computes a hash.
+    /// The tokens in the file, or those of up to `stands` ago; if the file has changed, it is read again. Requests do
+    /// not wait while another checks the file or computes a hash.
     fn tokens(&self, stands: Duration) -> Result<Arc<Tokens>> {
         let now = Instant::now();
         let fresh = |at: Instant| now.saturating_duration_since(at) < stands;

@@ -1,5 +1,5 @@
-//! What a request brings: a header that comes once, and its body within limits of size and of the client's pauses. And an
-//! answer's body with what it keeps.
+//! Reads a request: single headers, and the body within limits on size and on the client's pauses. Also response bodies
+//! that keep something alive.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,14 +14,14 @@ use tokio::time::{Instant, Sleep};
 
 use crate::place::Tally;
 
-/// The text of a header that may be there once.
+/// The text of a header that may occur only once.
 pub(crate) fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Error> {
     let mut values = headers.get_all(&name).iter();
     let first = values.next();
     if values.next().is_some() {
         return Err(Error::invalid(format!("the header `{name}` is given twice; send it once")));
     }
-    // `HeaderValue::to_str` looks at one byte after another, which of a token takes a while.
+    // `HeaderValue::to_str` checks byte by byte, which is slow for a token.
     first
         .map(|value| {
             std::str::from_utf8(value.as_bytes())
@@ -32,7 +32,7 @@ pub(crate) fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>
         .transpose()
 }
 
-/// The token of an `Authorization`.
+/// The token in an `Authorization` header.
 pub(crate) fn token_of(given: &str) -> Option<&str> {
     given
         .split_once(' ')
@@ -40,13 +40,13 @@ pub(crate) fn token_of(given: &str) -> Option<&str> {
         .map(|(_, token)| token.trim())
 }
 
-/// The token that a request gives, if it gives one.
+/// The request's token, if any.
 pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     token_of(headers.get(header::AUTHORIZATION)?.to_str().ok()?)
 }
 
-/// How long a body goes on being read that nobody wants any more, how long its client may pause meanwhile, and how much
-/// of it: a connection that is closed before loses the refusal on its way to the client, who takes it for a lost reply.
+/// How long to go on reading a body that nobody wants any more, how long its client may pause meanwhile, and how much
+/// to read. If the connection were closed earlier, the client would lose the refusal and take it for a lost reply.
 const LINGER: Duration = Duration::from_secs(5);
 const LINGER_PAUSE: Duration = Duration::from_millis(500);
 const LINGER_BYTES: usize = 256 << 20;
@@ -57,7 +57,7 @@ struct Guarded {
     read: usize,
     pause: Duration,
     deadline: Pin<Box<Sleep>>,
-    /// Whether the rest is read when nobody wants it.
+    /// Whether to read the rest when nobody wants it.
     lingers: bool,
     tally: Option<Tally>,
 }
@@ -70,7 +70,7 @@ impl Drop for Guarded {
     }
 }
 
-/// Reads the rest of a body and throws it away.
+/// Reads the rest of a body and discards it.
 pub(crate) fn linger(mut body: BodyDataStream) {
     let (Ok(runtime), false) =
         (tokio::runtime::Handle::try_current(), hyper::body::Body::is_end_stream(&body))
@@ -89,13 +89,13 @@ pub(crate) fn linger(mut body: BodyDataStream) {
     });
 }
 
-/// Whether the client sends the body without being asked for it.
+/// Whether the client sends the body without waiting for `100 Continue`.
 pub(crate) fn is_sent_unasked(headers: &HeaderMap) -> bool {
     !headers.contains_key(header::EXPECT)
 }
 
-/// The body; over `limit` bytes, or where the client pauses longer than `pause`, reading it fails with a
-/// [`memory_core::Error`], and where the tally refuses. `lingers`: if it is given up, the rest is read and thrown away.
+/// The body. Reading it fails with a [`memory_core::Error`] beyond `limit` bytes, if the client pauses for longer than
+/// `pause`, or if the tally refuses. `lingers`: if it is dropped early, the rest is read and discarded.
 pub(crate) fn guarded(
     body: Body,
     limit: usize,
@@ -153,7 +153,7 @@ struct Until<F> {
     is_over: F,
 }
 
-/// A body that ends before the first part that comes when `is_over`.
+/// A body that ends at the first part that arrives once `is_over`.
 pub fn until(body: Body, is_over: impl Fn() -> bool + Send + Unpin + 'static) -> Body {
     Body::from_stream(Until { parts: body.into_data_stream(), is_over })
 }
@@ -167,18 +167,18 @@ impl<F: Fn() -> bool + Unpin> Stream for Until<F> {
     }
 }
 
-/// Bytes of a body that are given away at once.
+/// How many bytes of a body are handed over at a time.
 const PART: usize = 64 << 10;
 
-/// A body that keeps something until it is sent or given up. It goes in small parts: of a large one that is given away
-/// whole, nobody knows when it is sent.
+/// A body that keeps something alive until it has been sent or dropped. It is handed over in small parts, because
+/// nobody can tell when a large part has been sent.
 struct Keeping<T> {
     inner: Body,
     rest: Bytes,
     _kept: T,
 }
 
-/// The body, which keeps `kept` until it is sent or given up.
+/// The body, which keeps `kept` alive until it has been sent or dropped.
 pub fn keeping(body: Body, kept: impl Send + Unpin + 'static) -> Body {
     Body::new(Keeping { inner: body, rest: Bytes::new(), _kept: kept })
 }

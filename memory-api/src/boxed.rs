@@ -2,6 +2,6 @@
 
 use std::pin::Pin;
 
-/// A future of this crate. The code of an `async fn` is compiled where it is awaited; that of this one is compiled here, once,
-/// and as this crate is optimised.
+/// A boxed future. An `async fn` is compiled in the crate that awaits it; a boxed one is compiled here, once, with this
+/// crate's optimisation level.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

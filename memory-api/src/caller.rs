@@ -1,4 +1,4 @@
-//! Who a request is from, and what it may do. Nothing in a request widens it.
+//! Who a request is from, and what it may do. Nothing in a request can widen that.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,38 +9,38 @@ use memory_core::{Capabilities, Error, ErrorKind, Op, Result, Scope, ScopeId, Sc
 
 use crate::metrics::Metrics;
 
-/// How the id of a JWT's subject begins.
+/// The prefix of a JWT subject's id.
 pub(crate) const SUBJECT: &str = "j-";
 
-/// Whether a caller's id is that of a JWT's subject, not of a token.
+/// Whether a caller's id is that of a JWT subject rather than of a token.
 fn is_subject(id: &str) -> bool {
     id.starts_with(SUBJECT)
 }
 
-/// What a token allows, as it is stored.
+/// What a token allows, as stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
-    /// `None`: every tenant. Such a token is the operator's.
+    /// `None`: every tenant, which makes it the operator's.
     pub tenant: Option<TenantId>,
-    /// The only agent whose memory it reaches; `None`: every agent of the tenant.
+    /// The only agent whose memory it reaches; `None` for every agent of the tenant.
     pub agent: Option<ScopeId>,
-    /// The only user; `None`: no user if an agent is named, otherwise every user of the tenant.
+    /// The only user; `None` for no user if an agent is named, otherwise for every user of the tenant.
     pub user: Option<ScopeId>,
-    /// Kinds of scope; `None`: those of the policy.
+    /// Kinds of scope; `None` for those of the policy.
     pub kinds: Option<BTreeSet<ScopeKind>>,
-    /// Operations; `None`: all but those on the whole store.
+    /// Operations; `None` for all except those on the whole store.
     pub ops: Option<BTreeSet<Op>>,
     /// Only operations that change nothing.
     pub read_only: bool,
 }
 
 impl Grant {
-    /// Whether it is bound to an agent or a user, so that it never sees a whole tenant.
+    /// Whether it is bound to an agent or a user, and so never sees a whole tenant.
     pub fn is_bound(&self) -> bool {
         self.agent.is_some() || self.user.is_some()
     }
 
-    /// Whether it is the operator's, who sees the whole store.
+    /// Whether it belongs to the operator, who sees the whole store.
     pub fn is_operators(&self) -> bool {
         self.tenant.is_none() && !self.is_bound()
     }
@@ -60,7 +60,7 @@ impl Grant {
     }
 }
 
-/// The token of a request, within the operator's policy.
+/// The holder of a request's token, within the operator's policy.
 #[derive(Clone, Debug)]
 pub struct Caller {
     id: Arc<str>,
@@ -70,13 +70,13 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// `policy` is the operator's for the grant's agent.
+    /// `policy` is the operator's policy for the grant's agent.
     pub fn new(id: Arc<str>, grant: Grant, policy: &Policy, metrics: Arc<Metrics>) -> Self {
         let policy = grant.narrowed(policy);
         Self { id, grant, policy, metrics }
     }
 
-    /// The id of its token: not secret, and what logs and runs name.
+    /// The id of its token: not secret, used in logs and runs.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -96,12 +96,12 @@ impl Caller {
         &self.policy
     }
 
-    /// An agent's policy, within what its token allows.
+    /// An agent's policy, within what the token allows.
     pub(crate) fn narrowed(&self, policy: &Policy) -> Policy {
         self.grant.narrowed(policy)
     }
 
-    /// Whether it may call an operation of the tool as this agent; where, the tool's policy says.
+    /// Whether it may call an operation of the tool as this agent. The tool's policy decides in which scopes.
     ///
     /// # Errors
     /// As [`Caller::may`].
@@ -129,7 +129,7 @@ impl Caller {
         })
     }
 
-    /// The operations of the tool that its token leaves out.
+    /// The operations of the tool that its token does not allow.
     pub fn denied(&self) -> impl Iterator<Item = ToolOp> {
         ToolOp::ALL.iter().copied().filter(|op| {
             let is_free = matches!(op, ToolOp::ListScopes | ToolOp::Describe);
@@ -137,8 +137,8 @@ impl Caller {
         })
     }
 
-    /// Whether it may do `op` in `scope`. The runs of a token that is bound to an agent or a user begin with the token's id
-    /// and `-`, so that it cannot name another's.
+    /// Whether it may do `op` in `scope`. For a token bound to an agent or a user, the ids of runs start with the
+    /// token's id and `-`, so that it cannot name another's run.
     ///
     /// # Errors
     /// `forbidden` for the operation, `read_only`, `scope_denied` for the scope.
@@ -162,7 +162,7 @@ impl Caller {
             if reaches {
                 return Ok(());
             }
-            // The same words whether the scope exists or not.
+            // The same message whether the scope exists or not.
             let asked = grant.kinds.as_ref().is_none_or(|named| named.contains(&scope.kind));
             let (what, field) = match op.facet() {
                 "SqlFacet" => ("SQL", "sql_scopes"),
@@ -184,13 +184,14 @@ impl Caller {
         })
     }
 
-    /// Where it is said what this caller may.
+    /// Where the operator can see what this caller may do.
     pub fn whereabouts(&self) -> &'static str {
         if is_subject(&self.id) { "`[http.jwt]` of memory.toml" } else { "`memory token list`" }
     }
 
-    /// What of the served store this caller may ask for at all: without a kind of scope with SQL, no SQL, and no
-    /// facet that its token leaves out. `erase` stays: whoever may not erase has to know that the store remembers what was.
+    /// The part of the served store that this caller may use: no SQL without a kind of scope for it, and no facet that
+    /// its token excludes. `erase` stays, because even a caller that may not erase has to know that the store keeps
+    /// tombstones.
     pub fn capabilities(&self, served: &Capabilities) -> Capabilities {
         let mut capabilities = served.clone();
         if self.policy.sql_scopes.is_empty() {
@@ -207,8 +208,8 @@ impl Caller {
         capabilities
     }
 
-    /// Whether it may do `op` on a whole tenant, such as list its scopes. A token that is bound to an agent or a user
-    /// never may: for the end of a run ask [`Caller::may`] for its scope.
+    /// Whether it may do `op` on a whole tenant, such as list its scopes. A token bound to an agent or a user never
+    /// may; for the end of a run, ask [`Caller::may`] about the run's scope.
     ///
     /// # Errors
     /// As [`Caller::may`].
@@ -230,7 +231,7 @@ impl Caller {
         })
     }
 
-    /// Whether it may do `op` on the whole store; `health` is allowed to every token.
+    /// Whether it may do `op` on the whole store. Every token may ask for `health`.
     ///
     /// # Errors
     /// As [`Caller::may`].
@@ -243,7 +244,7 @@ impl Caller {
         })
     }
 
-    /// Whether it may do `op` at all, without asking where.
+    /// Whether it may do `op` anywhere.
     ///
     /// # Errors
     /// `forbidden`, `read_only`.
@@ -251,8 +252,8 @@ impl Caller {
         self.decide(op, || Ok(()))
     }
 
-    /// The id by which the runs of this token are kept apart from others': the one that is named, behind the token's id and
-    /// `-` unless it begins so.
+    /// The id that keeps this token's runs apart from others': the named id, prefixed with the token's id and `-`
+    /// unless it already is.
     ///
     /// # Errors
     /// `too_large`.
@@ -274,12 +275,12 @@ impl Caller {
         decision
     }
 
-    /// Notes how long an operation took that it may do.
+    /// Records how long an allowed operation took.
     pub fn took(&self, op: Op, after: Duration) {
         self.metrics.took(op, after);
     }
 
-    /// Whether the token names the operation, without counting the question.
+    /// Whether the token allows the operation, without counting the question.
     ///
     /// # Errors
     /// `forbidden`, `read_only`.
@@ -316,8 +317,9 @@ fn on_whole_stores(op: Op) -> bool {
     op.facet() == "Provider" && !matches!(op, Op::Health | Op::EndRun)
 }
 
-/// What a token must allow for an operation of the tool; `None`: nothing is needed, or it is not known here. Reading shared
-/// state or a graph counts as `recall`, forgetting in shared state as `forget`, and whatever else may change them as `add`.
+/// The operation that a token must allow for an operation of the tool; `None` if none is needed, or the operation is
+/// unknown here. Reading shared state or a graph counts as `recall`, forgetting in shared state as `forget`, and
+/// anything else that may change them as `add`.
 pub fn needs(op: ToolOp) -> Option<Op> {
     Some(match op {
         ToolOp::Get => Op::Get,

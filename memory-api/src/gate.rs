@@ -1,5 +1,5 @@
-//! What every request passes: Host and Origin, a place among those in flight, its token, its rate, and limits of size and
-//! time.
+//! What every request has to pass: checks of Host and Origin, a place among those in flight, its token, its rate, and
+//! limits on size and time.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -30,7 +30,7 @@ use crate::recording::Reads;
 use crate::refusal::{late, refused};
 use crate::span;
 
-/// What is known of a request that is let in.
+/// What is known of an admitted request.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     /// `None`: the request needs no token.
@@ -40,14 +40,14 @@ pub(crate) struct Admitted {
     op: Option<Op>,
 }
 
-/// How a server is reached, and what of it is the program's around this crate.
+/// How the server is reached, and hooks of the program around this crate.
 #[derive(Clone, Copy, Debug)]
 pub struct Around {
-    /// Whether only this machine connects, without a proxy: then `Host` must name it.
+    /// Whether only this machine connects, without a proxy; then `Host` must name it.
     pub local: bool,
-    /// The scheme of its own pages; `None`: a proxy decides.
+    /// The scheme of its own pages; `None` if a proxy decides.
     pub scheme: Option<&'static str>,
-    /// Whether a path is the operator's page's, which asks its sessions who it is.
+    /// Whether a path belongs to the operator's page, which identifies callers by its sessions.
     pub is_page: fn(&str) -> bool,
     /// Makes the span of a request part of the trace that its headers name.
     pub continues: fn(&Span, &HeaderMap),
@@ -60,23 +60,23 @@ pub struct Gate {
     metrics: Arc<Metrics>,
     limits: HttpSection,
     in_flight: Arc<Semaphore>,
-    /// Each token's part of them; `None`: there is but one.
+    /// How many of them one token may take; `None` if there is only one.
     shares: Option<Arc<Shares>>,
-    /// Those of them that clients may keep by sending streams slowly.
+    /// Those that clients may hold by sending streams slowly.
     streams: Arc<Shares>,
     /// Bytes of bodies in memory.
     bodies: Arc<Shares>,
-    /// Places of requests to the page, which cannot take those of the others.
+    /// Places for requests to the page, which cannot take those of other requests.
     of_page: Arc<Semaphore>,
-    /// Of forms to sign in, which anybody may send.
+    /// Places for sign-in forms, which anybody may send.
     of_login: Arc<Semaphore>,
-    /// Whether the server is about to end, so that it takes no new clients.
+    /// Whether the server is about to end and takes no new clients.
     draining: AtomicBool,
     around: Around,
 }
 
 impl Gate {
-    /// A gate that lets in those whom the authority knows, within these limits.
+    /// A gate that admits callers known to the authority, within these limits.
     #[must_use]
     pub fn new(
         authority: Arc<Authority>,
@@ -105,7 +105,7 @@ impl Gate {
         }
     }
 
-    /// Says from now on that the server is not ready, and ends each connection after its next answer.
+    /// From now on, reports the server as not ready and ends each connection after its next answer.
     pub fn drain(&self) {
         self.draining.store(true, Relaxed);
     }
@@ -137,8 +137,8 @@ impl Gate {
         })
     }
 
-    /// Against DNS rebinding: a page of another site, whose name was made to mean this machine, sends its own name. And
-    /// against pages of other sites in general: nothing is served to them.
+    /// Guards against DNS rebinding: another site's page whose name resolves to this machine sends its own name as
+    /// Host. Also refuses pages of other sites in general.
     fn check_names(&self, request: &Request) -> Result<()> {
         let forbidden = |why: &'static str| Error::new(ErrorKind::Forbidden, why);
         let headers = request.headers();
@@ -163,10 +163,10 @@ impl Gate {
         Ok(())
     }
 
-    /// The caller, if the request has to name one.
+    /// The caller, if the request has to identify one.
     fn authenticate(&self, request: &Request, peer: Option<SocketAddr>) -> Result<Option<Arc<Caller>>> {
         let path = request.uri().path();
-        // The page asks its sessions who it is.
+        // The page identifies callers by its sessions.
         if is_probe(path) || (self.around.is_page)(path) {
             return Ok(None);
         }
@@ -191,7 +191,7 @@ impl Gate {
         Ok(Some(caller))
     }
 
-    /// A stream has no limit but that of each item, and of the client's pauses.
+    /// A stream is limited only by the size of each item and by the client's pauses.
     fn max_body_bytes(&self, op: Option<Op>) -> usize {
         if takes_stream(op) { usize::MAX } else { self.limits.max_body_bytes }
     }
@@ -214,7 +214,7 @@ impl Gate {
             (why, error)
         })?;
         let places = match request.uri().path() {
-            // A server that is busy is alive, and says how busy it is.
+            // A busy server is alive, and must be able to say how busy it is.
             path if is_probe(path) || path == "/metrics" => None,
             "/login" => Some(&self.of_login),
             path if (self.around.is_page)(path) => Some(&self.of_page),
@@ -243,7 +243,7 @@ impl Gate {
         Ok(Admitted { caller, place, reads: Reads::new(reads(request)), op })
     }
 
-    /// Answers a request from this address: what is admitted by `next`.
+    /// Answers a request from this address: `next` handles it if it is admitted.
     pub(crate) async fn pass<F>(
         &self,
         request: Request,
@@ -254,7 +254,7 @@ impl Gate {
         F: Future<Output = Response>,
     {
         let begun = Instant::now();
-        // Waiting for the keys of an issuer does not count.
+        // Waiting for an issuer's keys does not count.
         let mut started = begun;
         let route = Route::of(request.uri().path());
         let span = span::of(&request, route, || op_of(&request));
@@ -281,7 +281,7 @@ impl Gate {
                     guarded(body, self.max_body_bytes(op), self.limits.body_timeout(), lingers, tally)
                 });
                 let limit = if takes_stream(op) { STREAM } else { self.limits.request_timeout() };
-                // Large, so it stays where it is while others are wrapped around it.
+                // Large, so it is pinned in place while other futures wrap it.
                 let mut next = pin!(next(request, admitted));
                 let answering = place.scope(next.as_mut()).instrument(span.clone());
                 let answered = tokio::time::timeout_at(started + limit, answering).await;
@@ -305,19 +305,19 @@ impl Gate {
     }
 }
 
-/// Which limit an error is of.
+/// Which limit caused an error.
 fn of_limit(error: &Error) -> Refused {
     if error.kind() == ErrorKind::RateLimited { Refused::Rate } else { Refused::Busy }
 }
 
-/// Requests to the page that are answered at a time, and as many forms to sign in.
+/// Most requests to the page answered at a time, and most sign-in forms.
 const OF_PAGE: usize = 32;
-/// How many of the largest bodies may be in memory.
+/// How many bodies of the largest size may be in memory.
 const BODIES: usize = 8;
-/// Time for a stream that a client sends.
+/// Time limit for a stream that a client sends.
 const STREAM: Duration = Duration::from_secs(24 * 3_600);
 
-/// The operation that a path of `/v1` names.
+/// The operation that a path below `/v1` names.
 fn op_of(request: &Request) -> Option<Op> {
     let name = request.uri().path().strip_prefix("/v1/ops/")?;
     Op::ALL.iter().copied().find(|op| op.as_str() == name)
@@ -342,7 +342,7 @@ fn takes_stream(op: Option<Op>) -> bool {
     matches!(op, Some(Op::ImportScope | Op::Restore))
 }
 
-/// Counts down, also where the client has gone and nothing is answered.
+/// Counts down even if the client has gone and nothing is answered.
 struct InFlight<'a>(&'a Metrics);
 
 impl Drop for InFlight<'_> {
@@ -351,12 +351,12 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// Whether a path is one of those that say whether the server lives and is ready, without a token.
+/// Whether a path is a health or readiness probe, which needs no token.
 fn is_probe(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz")
 }
 
-/// Whether a name in a URL means this machine whatever a name server says.
+/// Whether a host in a URL means this machine, whatever a name server says.
 fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")
         || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())

@@ -1,9 +1,9 @@
-//! The HTTP server's request path: connections, tokens, limits, and the API `/v1`. Users read `docs/http.md` and
+//! The HTTP server's request path: connections, tokens, limits, and the API `/v1`. For users: `docs/http.md` and
 //! `docs/http-api.md`.
 //!
-//! The crate is for `memory serve --http`, which adds MCP, the operator's page and the figures. It is one of its own, so that
-//! what every request passes, hyper's code for a connection too, is optimised for speed while the product around it is for
-//! size. It is not an interface for other programs: those speak HTTP.
+//! This crate serves `memory serve --http`, which adds MCP, the operator's page and the metrics. It is separate so that
+//! everything a request passes through, including hyper's connection code, is optimised for speed, while the rest of
+//! the product is optimised for size. It is not an interface for other programs; those speak HTTP.
 
 // A request's future nests one future per layer down to the backend's connection, which counts against this limit.
 #![recursion_limit = "256"]

@@ -1,4 +1,4 @@
-//! Counters for `/metrics`. No label holds text of a tenant.
+//! Counters for `/metrics`. No label contains a tenant's text.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -72,7 +72,7 @@ impl Refused {
 
 #[derive(Debug, Default)]
 struct Histogram {
-    /// Each counts what is over the bound before its own.
+    /// Each counts what is above the bound before it.
     buckets: [AtomicU64; BOUNDS.len()],
     count: AtomicU64,
     micros: AtomicU64,
@@ -89,7 +89,7 @@ impl Histogram {
         self.micros.fetch_add(micros, Relaxed);
     }
 
-    /// Its lines; `label` is as `route="v1"`.
+    /// Its lines; `label` is like `route="v1"`.
     fn write(&self, text: &mut String, name: &str, label: &str) {
         let count = self.count.load(Relaxed);
         let bounds = BOUNDS.iter().map(|bound| format!("{}.{:03}", bound / 1_000, bound % 1_000));
@@ -107,7 +107,7 @@ impl Histogram {
     }
 }
 
-/// What is counted of an operation.
+/// The counters of one operation.
 #[derive(Debug, Default)]
 struct Operation {
     all: AtomicU64,
@@ -154,7 +154,7 @@ impl Metrics {
         }
     }
 
-    /// Notes how long an operation took that its token allows.
+    /// Records how long an allowed operation took.
     pub(crate) fn took(&self, op: Op, after: Duration) {
         if let Some(of) = self.of(op) {
             of.took.add(after);
@@ -198,7 +198,7 @@ impl Metrics {
         }
         head(&mut text, "memory_operation_seconds", "histogram", "Time until an operation answers.");
         for (op, Operation { took, .. }) in Op::ALL.iter().zip(&self.operations) {
-            // Of the others nothing is known, and there are many.
+            // There are many operations; skip those without data.
             if took.count.load(Relaxed) > 0 {
                 took.write(&mut text, "memory_operation_seconds", &format!("op=\"{op}\""));
             }

@@ -1,5 +1,5 @@
-//! The audit's record of one request: there is one also where the request is cut off, because its time is over or its client
-//! has gone.
+//! The audit record of one request. It is written even if the request is cut off because it timed out or its client has
+//! gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::refusal::late;
 
-/// Whether a request changes nothing. Of a batch that is known when its body has come; then it is told here.
+/// Whether a request changes nothing. For a batch, that is known only once its body has arrived.
 #[derive(Clone, Debug)]
 pub struct Reads(Arc<AtomicBool>);
 
@@ -22,7 +22,7 @@ impl Reads {
         Self(Arc::new(AtomicBool::new(reads)))
     }
 
-    /// Says what its body says.
+    /// Reports what the body says.
     pub fn tell(&self, reads: bool) {
         self.0.store(reads, Relaxed);
     }
@@ -34,7 +34,7 @@ impl Reads {
     }
 }
 
-/// A request that is being done. Dropped before it [ended](Self::ended), it was cut off.
+/// A request in progress. If dropped before it has [ended](Self::ended), it was cut off.
 #[derive(Debug)]
 pub struct Recording<'a> {
     auditor: Option<&'a Arc<Auditor>>,
@@ -44,22 +44,22 @@ pub struct Recording<'a> {
 }
 
 impl<'a> Recording<'a> {
-    /// `reads` says that the request changes nothing, whatever becomes of it.
+    /// `reads`: the request changes nothing, whatever happens to it.
     pub fn begin(auditor: Option<&'a Arc<Auditor>>, record: AuditRequest, reads: bool) -> Self {
         Self { auditor, record, started: Instant::now(), reads }
     }
 
-    /// Notes how many entries, hits, facts or rows are in the answer.
+    /// Records how many entries, hits, facts or rows the answer holds.
     pub fn found(&mut self, rows: Option<usize>) {
         self.record.rows = rows.and_then(|rows| u64::try_from(rows).ok());
     }
 
-    /// Notes what a `recall` gave.
+    /// Records the facts that a `recall` returned.
     pub(crate) fn recalled(&mut self, scope: ScopeKind, facts: &[Fact]) {
         self.record.recalled(scope, facts);
     }
 
-    /// Hands its outcome to the audit, and back.
+    /// Records the outcome and returns it.
     pub fn ended<T>(mut self, outcome: Result<T>) -> Result<T> {
         self.tell(outcome.as_ref().err());
         outcome

@@ -1,4 +1,4 @@
-//! Errors as responses: `{"error": {…}}`, from which a client rebuilds the error, with a fitting status.
+//! Errors as responses: `{"error": {…}}` with a fitting status. A client can rebuild the error from it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use axum::response::Response;
 use memory_core::{Error, ErrorKind, Failure, Retry};
 use serde::Serialize;
 
-/// The status of a kind of error. A client decides by the code; the status is for what stands between.
+/// The status for a kind of error. Clients go by the code; the status is for anything in between.
 pub fn status(kind: ErrorKind) -> StatusCode {
     match kind {
         ErrorKind::InvalidArgument => StatusCode::BAD_REQUEST,
@@ -35,7 +35,7 @@ pub fn status(kind: ErrorKind) -> StatusCode {
     }
 }
 
-/// The error of a request that is cut off before it is answered.
+/// The error of a request that was cut off before it was answered.
 pub(crate) fn late(reads: bool) -> Error {
     if reads {
         return Error::new(
@@ -49,12 +49,12 @@ pub(crate) fn late(reads: bool) -> Error {
     )
 }
 
-/// The response of a request that is not handled.
+/// The response to a request that is refused.
 pub fn refused(error: &Error) -> Response {
     refused_as(status(error.kind()), error)
 }
 
-/// The same with another status.
+/// The same with a different status.
 pub fn refused_as(status: StatusCode, error: &Error) -> Response {
     let mut response = json(status, text(error));
     let headers = response.headers_mut();
@@ -62,7 +62,7 @@ pub fn refused_as(status: StatusCode, error: &Error) -> Response {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     if let Retry::After(wait) = error.retry() {
-        // Whole seconds, at least the wait.
+        // Whole seconds, rounded up.
         let seconds = wait.saturating_add(Duration::from_millis(999)).as_secs().max(1);
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -80,7 +80,7 @@ pub(crate) fn text(error: &Error) -> String {
     })
 }
 
-/// A JSON text as a response, which nothing on the way may keep.
+/// A JSON text as a response that nothing on the way may cache.
 pub fn json(status: StatusCode, text: impl Into<Body>) -> Response {
     let mut response = Response::new(text.into());
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! The operator's configuration, as far as it decides about callers.
+//! The part of the operator's configuration that concerns callers.
 
 use memory::{Config, Policy};
 use memory_core::{Error, ErrorKind, Result, ScopeId, ScopeKind};
@@ -7,18 +7,18 @@ use memory_core::{Error, ErrorKind, Result, ScopeId, ScopeKind};
 #[derive(Debug, Default)]
 pub struct Rules {
     config: Option<Config>,
-    /// The name of the backend that is served; `None`: it has none.
+    /// The name of the backend that is served, if it has one.
     served: Option<String>,
 }
 
 impl Rules {
-    /// Those of this configuration, of whose backends the one of this name is served.
+    /// The rules of this configuration, of which the backend with this name is served.
     #[must_use]
     pub fn new(config: Option<Config>, served: Option<String>) -> Self {
         Self { config, served }
     }
 
-    /// The rules for an agent. Without a configuration the tokens are the rules.
+    /// The rules for an agent. Without a configuration, only the tokens limit it.
     pub(crate) fn policy(&self, agent: &str) -> Policy {
         match &self.config {
             Some(config) => config.policy(agent),
@@ -26,8 +26,8 @@ impl Rules {
         }
     }
 
-    /// Refuses an agent whose memory the configuration keeps in another backend than the one that is served; `caller` is the id
-    /// of who asks for it.
+    /// Refuses an agent whose memory is configured to be in another backend than the one served; `caller` is the id of
+    /// whoever asks.
     ///
     /// # Errors
     /// `forbidden`.

@@ -1,5 +1,5 @@
-//! Everything that is served: the gate, the API and the routes beside it, and compression. None is a layer of a router, which
-//! would wrap each route in boxes that every request clones.
+//! Everything that is served: the gate, the API, the routes next to it, and compression. None of it is a router's
+//! layer, because that would wrap each route in boxes that every request clones.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -38,14 +38,14 @@ pub struct Served {
 }
 
 impl Served {
-    /// Serves the API, and beside it what this router answers: it finds the request's [`Place`](crate::Place) and its
-    /// [`Caller`](crate::Caller), if it has one, among the request's extensions.
+    /// Serves the API, and next to it what this router answers. The router finds the request's [`Place`](crate::Place),
+    /// and its [`Caller`](crate::Caller) if it has one, among the request's extensions.
     #[must_use]
     pub fn new(gate: Arc<Gate>, api: V1, beside: Router) -> Self {
         Self { gate, api, beside }
     }
 
-    /// Answers a request of which it is not known where it is from.
+    /// Answers a request from an unknown address.
     pub fn answer(&self, request: Request) -> Boxed<'_, Response> {
         Box::pin(self.gate.pass(request, None, |request, admitted| self.route(request, admitted)))
     }
@@ -58,7 +58,7 @@ impl Served {
         })
     }
 
-    /// Serves connections until `stopping` says when the last of them are closed.
+    /// Serves connections until `stopping` gives the time at which the last of them are closed.
     pub fn listen(
         self,
         listener: TcpListener,
@@ -112,13 +112,14 @@ impl Service for Served {
     }
 }
 
-/// Whether a reply is compressed for who accepts it. Streams go out at their own pace, and are not held back for that.
+/// Whether a reply is compressed for clients that accept it. Streams go out at their own pace and must not be held
+/// back.
 fn is_compressed(response: &Response) -> bool {
     SizeAbove::new(COMPRESSED_BYTES).should_compress(response)
         && response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json")
 }
 
-/// A reply as the client accepts it.
+/// A reply in an encoding that the client accepts.
 async fn compressed(accepted: HeaderMap, response: Response) -> Response {
     let mut asked = Request::default();
     *asked.headers_mut() = accepted;

@@ -8,9 +8,9 @@ use tracing::field::Empty;
 
 use crate::metrics::Route;
 
-/// Begins it. Its name has no part of the path that a tenant chooses: `op` is the operation that the path names.
+/// Begins it. Its name contains no part of the path that a tenant chooses; `op` is the operation that the path names.
 pub(super) fn of(request: &Request, route: Route, op: impl Fn() -> Option<Op>) -> Span {
-    // Said only if somebody takes the span.
+    // Computed only if somebody records the span.
     let route = || op().map_or_else(|| route.path().to_owned(), |op| format!("/v1/ops/{op}"));
     tracing::info_span!(
         "request",
@@ -23,7 +23,7 @@ pub(super) fn of(request: &Request, route: Route, op: impl Fn() -> Option<Op>) -
     )
 }
 
-/// Tells how the request was answered.
+/// Records how the request was answered.
 pub(super) fn answered(span: &Span, status: StatusCode) {
     span.record("http.response.status_code", i64::from(status.as_u16()));
     if status.is_server_error() {
@@ -31,7 +31,7 @@ pub(super) fn answered(span: &Span, status: StatusCode) {
     }
 }
 
-/// A method's name; any text could be one.
+/// The name of a standard method; a client could send any text.
 fn method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

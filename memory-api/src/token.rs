@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::caller::Grant;
 
-/// How every token begins, so that scanners of secrets recognise one.
+/// The prefix of every token, so that secret scanners recognise it.
 const PREFIX: &str = "memtok_";
 /// Hexadecimal digits of an id.
 const ID_DIGITS: usize = 12;
@@ -18,12 +18,12 @@ const ID_DIGITS: usize = 12;
 const SECRET_DIGITS: usize = 64;
 const HASH_BYTES: usize = 32;
 
-/// What is kept of a token: never the token, only a hash of it.
+/// What is kept of a token: only its hash, never the token itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// Its id, which logs name.
+    /// Its id, used in logs.
     pub id: Arc<str>,
-    /// What the operator calls it.
+    /// The operator's name for it.
     pub name: String,
     /// SHA-256 of the whole token, in hexadecimal.
     pub hash: String,
@@ -38,16 +38,16 @@ pub struct Token {
     /// The only user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<ScopeId>,
-    /// Kinds of scope; `None`: those of the policy.
+    /// Kinds of scope; `None` for those of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes: Option<BTreeSet<ScopeKind>>,
-    /// Operations; `None`: all but those on the whole store.
+    /// Operations; `None` for all except those on the whole store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops: Option<BTreeSet<Op>>,
     /// Only operations that change nothing.
     #[serde(default)]
     pub read_only: bool,
-    /// From its millisecond on it is refused.
+    /// It is refused from this millisecond on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// Requests a minute.
@@ -56,10 +56,10 @@ pub struct Token {
 }
 
 impl Token {
-    /// Makes a token; the text is shown once and kept nowhere.
+    /// Makes a token. Its text is shown once and stored nowhere.
     ///
     /// # Errors
-    /// `unavailable` if the host gives no random bytes.
+    /// `unavailable` if the host provides no randomness.
     pub fn make(name: String, grant: Grant, now: Timestamp) -> Result<(String, Self)> {
         let digits = hexadecimal(&system::secret()?);
         let id = format!("t-{}", hexadecimal(&system::secret()?).get(..ID_DIGITS).unwrap_or_default());
@@ -93,7 +93,7 @@ impl Token {
         }
     }
 
-    /// Whether this is the text it was made with. Takes the same time whichever digit differs.
+    /// Whether this is the token's text. Takes the same time whichever digit differs.
     pub(crate) fn is(&self, text: &str) -> bool {
         let (pairs, _) = self.hash.as_bytes().as_chunks();
         let differences = hash(text)
@@ -109,14 +109,14 @@ impl Token {
     }
 }
 
-/// The digits of the id in a token's text, which are not secret; `None`: it has not the form of a token. Whether it is one,
-/// [`Token::is`] says.
+/// The digits of the id in a token's text, which are not secret; `None` if the text does not look like a token. Whether
+/// it is valid, [`Token::is`] decides.
 pub(crate) fn digits_of(text: &str) -> Option<&str> {
     let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
     (id.len() == ID_DIGITS && secret.len() == SECRET_DIGITS).then_some(id)
 }
 
-/// Whether a text has the form of a token's id.
+/// Whether a text looks like a token's id.
 pub(crate) fn is_id(text: &str) -> bool {
     text.strip_prefix("t-").is_some_and(|digits| {
         digits.len() == ID_DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit())

@@ -1,5 +1,5 @@
 //! The file of tokens: JSON Lines that are only ever appended, so that several processes may write, and what was
-//! allowed when can be read later.
+//! allowed at any time can be read later.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata, OpenOptions};
@@ -16,7 +16,7 @@ use crate::token::{Token, is_id};
 /// Longest file, in bytes: about 30,000 tokens.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// How long servers take the file to be as it was: looking at it costs as much as a tenth of a read of an entry.
+/// How long servers take the file to be unchanged: checking it costs about a tenth of reading an entry.
 pub const STANDS: Duration = Duration::from_millis(50);
 
 /// A line of the file.
@@ -27,16 +27,16 @@ enum Line {
     Revoked { id: Arc<str>, at: Timestamp },
 }
 
-/// A token as it stands.
+/// A token and its state.
 #[derive(Clone, Debug)]
 pub struct Known {
     /// What is kept of it.
     pub token: Token,
-    /// `None`: it was not revoked.
+    /// When it was revoked, if it was.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// What a file looked like when it was read; another look means that it must be read again.
+/// What the file looked like when it was read; if it looks different, it must be read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     bytes: u64,
@@ -44,7 +44,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// A file that is not there.
+    /// A missing file.
     const NONE: Self = Self { bytes: 0, modified: None };
 
     fn of(metadata: &Metadata) -> Self {
@@ -59,16 +59,16 @@ pub struct TokenFile {
 }
 
 impl TokenFile {
-    /// The file at this path, which need not be there yet.
+    /// The file at this path, which need not exist yet.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path }
     }
 
-    /// What it looks like now.
+    /// What the file looks like now.
     ///
     /// # Errors
-    /// `unavailable` if it cannot be looked at.
+    /// `unavailable` if it cannot be checked.
     pub(crate) fn look(&self) -> Result<Look> {
         match std::fs::metadata(&self.path) {
             Ok(metadata) => Ok(Look::of(&metadata)),
@@ -77,11 +77,11 @@ impl TokenFile {
         }
     }
 
-    /// Every token by its id. A missing file holds none.
+    /// Every token by its id. A missing file has none.
     ///
     /// # Errors
-    /// `corrupt` for a line that cannot be read, since a revocation could be in it; `forbidden` if others may read or
-    /// write it; `unavailable`.
+    /// `corrupt` for a line that cannot be read, since it could be a revocation; `forbidden` if others may read or
+    /// write the file; `unavailable`.
     pub fn read(&self) -> Result<(Look, BTreeMap<Arc<str>, Known>)> {
         match File::open(&self.path) {
             Ok(mut file) => self.read_from(&mut file),
@@ -90,10 +90,11 @@ impl TokenFile {
         }
     }
 
-    /// Appends a token. The file is made if it is not there, its folder is not.
+    /// Appends a token. Creates the file if it is missing, but not its folder.
     ///
     /// # Errors
-    /// `invalid_argument` if its name looks like an id; `conflict` if a token that is in force has its name; otherwise as [`TokenFile::read`].
+    /// `invalid_argument` if its name looks like an id; `conflict` if a valid token has the same name; otherwise those
+    /// of [`TokenFile::read`].
     pub fn create(&self, token: Token, now: Timestamp) -> Result<()> {
         if is_id(&token.name) {
             let words = "the name looks like the id of a token, and would be taken for one; use another name";
@@ -117,7 +118,7 @@ impl TokenFile {
         })
     }
 
-    /// Revokes a token by its id, or where none has this id, by the name of one that is in force; returns its id.
+    /// Revokes a token by its id, or if no token has this id, by the name of a valid one. Returns its id.
     ///
     /// # Errors
     /// `not_found`; otherwise as [`TokenFile::read`].
@@ -144,7 +145,7 @@ impl TokenFile {
         revoked.ok_or_else(|| Error::internal("a revoked token has no id"))
     }
 
-    /// Appends one line, in one write, while no other process does.
+    /// Appends one line in one write, keeping other processes out.
     fn append(&self, line: impl FnOnce(&BTreeMap<Arc<str>, Known>) -> Result<Line>) -> Result<()> {
         let failed = |error| self.failed(error);
         let mut options = OpenOptions::new();
@@ -161,7 +162,7 @@ impl TokenFile {
         file.set_len(before).map_err(failed)?;
         let feed = if matches!(whole(&text), [.., b'\n'] | []) { "" } else { "\n" };
         file.write_all(format!("{feed}{line}\n").as_bytes()).and_then(|()| file.sync_all()).map_err(|error| {
-            // A full disk may have taken a part of the line.
+            // A full disk may have stored part of the line.
             let _ = file.set_len(before);
             failed(error)
         })
@@ -230,7 +231,7 @@ impl TokenFile {
     }
 }
 
-/// The text without a last line that was cut when it was written: nobody was told that it counts.
+/// The text without an incomplete last line: that write was never acknowledged.
 fn whole(text: &[u8]) -> &[u8] {
     let last = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |feed| feed + 1);
     let (whole, cut) = text.split_at(last);
@@ -251,7 +252,7 @@ mod tests {
         let id = Arc::clone(&first.id);
         file.create(first, Timestamp::EPOCH).unwrap();
         assert_eq!(file.create(made(&id), Timestamp::EPOCH).unwrap_err().kind(), ErrorKind::InvalidArgument);
-        // As an earlier version let it be called. It comes first.
+        // An earlier version allowed this name. It sorts first.
         (second.name, second.id) = (id.to_string(), "t-000000000000".into());
         file.append(|_| Ok(Line::Created(Box::new(second)))).unwrap();
         assert_eq!(file.revoke(&id, Timestamp::EPOCH).unwrap(), id);
@@ -275,7 +276,7 @@ mod tests {
             assert_eq!(file.read().unwrap_err().kind(), ErrorKind::Corrupt);
             assert!(file.revoke("ci", Timestamp::EPOCH).is_err());
         }
-        // Cut by a full disk or a kill: what was told to be revoked stays so, and nobody is locked out.
+        // Cut off by a full disk or a kill: an acknowledged revocation stays, and nobody is locked out.
         for (cut, revoked) in [(text.len() - 1, true), (text.len() - 5, false)] {
             std::fs::write(&file.path, &text[..cut]).unwrap();
             let known = file.read().unwrap().1;

@@ -13,7 +13,7 @@ struct Count {
     born: i64,
     /// Not written yet.
     pending: u64,
-    /// Being written.
+    /// A write is in progress for these.
     writing: u64,
     /// The row's count once it includes `writing`. Rows only grow, so a row with at least this many includes it.
     reaches: Option<u64>,
@@ -48,7 +48,7 @@ pub struct AccessCounts {
 }
 
 impl AccessCounts {
-    /// Empty. At `limit` keys it is time to write.
+    /// No counts yet. Once `limit` keys have counts, it is time to write.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { counts: Mutex::default(), limit }
@@ -193,13 +193,13 @@ impl Look<'_> {
         LookInSpace(self.counts.spaces.get(&space))
     }
 
-    /// The access count of an entry whose row has `stored`.
+    /// As [`LookInSpace::total`].
     #[must_use]
     pub fn total(&self, space: i64, key: &str, born: i64, stored: u64) -> u64 {
         self.space(space).total(key, born, stored)
     }
 
-    /// Counts an access; returns the count before it, and whether it is time to write.
+    /// Counts an access. Returns the count before it and whether it is time to write.
     pub fn access(&mut self, space: i64, key: &str, born: i64, stored: u64) -> (u64, bool) {
         let Counts { spaces, keys: held, .. } = &mut *self.counts;
         let keys = spaces.entry(space).or_default();
@@ -211,7 +211,7 @@ impl Look<'_> {
             count.pending += 1;
             return (total, false);
         }
-        // Twice the limit is reached only if writing fails; further counts are lost then, which keeps memory bounded.
+        // Twice the limit is reached only if writing fails. Further counts are then lost, which keeps memory bounded.
         if *held < self.limit.saturating_mul(2) {
             keys.insert(key.into(), Count { born, pending: 1, writing: 0, reaches: None });
             *held += 1;

@@ -1,4 +1,4 @@
-//! Asking a language model for JSON.
+//! Asks a language model for JSON.
 
 use std::fmt;
 
@@ -7,21 +7,21 @@ use async_trait::async_trait;
 use crate::error::Result;
 use crate::json::Json;
 
-/// What a language model is asked.
+/// A question to a language model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChatPrompt {
     /// Instructions.
     pub system: String,
-    /// The material, which may hold anything: whoever writes the instructions says that it is data.
+    /// The material, which may contain anything: the instructions must say that it is data.
     pub user: String,
-    /// The JSON schema of the answer: its name and the schema itself.
+    /// Name and JSON schema of the answer.
     pub schema: Option<(String, Json)>,
 }
 
-/// What a language model answered.
+/// A language model's answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChatReply {
-    /// The answer's text, as it came: JSON where the model kept to the schema, anything where it did not.
+    /// The answer's text, unchanged: JSON if the model followed the schema, otherwise anything.
     pub text: String,
     /// Tokens read, if the service counts them.
     pub input_tokens: Option<u64>,
@@ -32,9 +32,9 @@ pub struct ChatReply {
 /// A language model that answers one prompt. Implementations are in other crates.
 ///
 /// # Behavior
-/// - Bounded in time and size; errors are typed (`unavailable`, `rate_limited`, `timeout`, `too_large`, …). That of an answer
-///   without use has `input_tokens` and `output_tokens` in its details, if the service counts them.
-/// - The answer is not to be trusted: the caller checks it against its schema.
+/// - Bounded in time and size; errors are typed (`unavailable`, `rate_limited`, `timeout`, `too_large`, …). The error
+///   of an unusable answer has `input_tokens` and `output_tokens` in its details, if the service counts them.
+/// - Answers are untrusted: the caller checks them against the schema.
 #[async_trait]
 pub trait ChatModel: Send + Sync + fmt::Debug {
     /// The model's name, constant for the life of the value.

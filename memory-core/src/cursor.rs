@@ -22,7 +22,7 @@ const MAX_CURSOR_BYTES: usize = 4_096;
 pub struct Cursor(String);
 
 impl Cursor {
-    /// Takes a cursor's text from outside; [`Cursor::key`] and [`Cursor::scope`] validate it.
+    /// Accepts a cursor's text from outside; [`Cursor::key`] and [`Cursor::scope`] validate it.
     #[must_use]
     pub fn from_text(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -40,7 +40,7 @@ impl Cursor {
         Self::encode(list_of(scope, prefix), key.as_str())
     }
 
-    /// The key after which the page begins.
+    /// The key that the page starts after.
     ///
     /// # Errors
     /// `invalid_argument` for a text that [`Cursor::after_key`] did not create for this scope and prefix.
@@ -54,7 +54,7 @@ impl Cursor {
         Self::encode(scopes_of(tenant), &format!("{kind}:{id}"))
     }
 
-    /// The (kind, id) after which the page of scopes begins.
+    /// The (kind, id) that the page of scopes starts after.
     ///
     /// # Errors
     /// `invalid_argument` for a text that [`Cursor::after_scope`] did not create for this tenant.
@@ -93,7 +93,8 @@ fn foreign() -> Error {
     Error::invalid("the cursor is not one that this listing returned; start again without a cursor")
 }
 
-/// What a cursor begins with: it covers the listing and the last item seen, so no part of the text can change.
+/// The first bytes of a cursor: a hash of the listing and the last item seen, so that no part of the text can be
+/// altered.
 fn tag(listing: Sha256, last: &[u8]) -> [u8; TAG_BYTES] {
     let hash = listing.chain_update(last).finalize();
     let mut tag = [0; TAG_BYTES];
@@ -104,7 +105,7 @@ fn tag(listing: Sha256, last: &[u8]) -> [u8; TAG_BYTES] {
 }
 
 fn list_of(scope: &Scope, prefix: &str) -> Sha256 {
-    // The length keeps a prefix apart from the key behind it.
+    // The length separates the prefix from the key that follows.
     let length = u64::try_from(prefix.len()).unwrap_or(u64::MAX);
     Sha256::new()
         .chain_update(b"list")

@@ -23,13 +23,13 @@ pub struct EmbeddingModel {
 /// The purpose of an embedding; some models treat the two differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EmbedRole {
-    /// To be stored and found.
+    /// A text to store and find later.
     Document,
     /// To find with.
     Query,
 }
 
-/// Computes embeddings. Implementations are in other crates; a backend only calls them.
+/// Computes embeddings. Implementations live in other crates; a backend only calls them.
 ///
 /// # Behavior
 /// - Returns exactly one vector per text, in order, each of `model().dimensions` finite numbers, not all zero. Anything
@@ -81,13 +81,13 @@ pub fn check_embeddings(model: &EmbeddingModel, asked: usize, vectors: &[Vec<f32
 
 /// The most texts of one call to an embedder.
 pub const CHUNK_TEXTS: usize = 64;
-/// The most bytes of texts of one call, unless one text alone has more.
+/// Most bytes of text in one call, unless a single text is longer.
 pub const CHUNK_BYTES: usize = 256 << 10;
 
 /// Embeds documents in chunks and checks every reply with [`check_embeddings`].
 ///
 /// If a text is to blame ([`is_of_the_text`]), each text of its chunk is embedded on its own, so that the others
-/// succeed. Once the embedder itself fails, the remaining texts fail with the same error.
+/// succeed. Once the embedder itself fails, the remaining texts fail with that error.
 pub async fn embed_documents(embedder: &dyn Embedder, texts: &[&str]) -> Vec<Result<Vec<f32>>> {
     let mut vectors: Vec<Result<Vec<f32>>> = Vec::with_capacity(texts.len());
     let mut rest = texts;
@@ -108,13 +108,13 @@ pub async fn embed_documents(embedder: &dyn Embedder, texts: &[&str]) -> Vec<Res
     vectors
 }
 
-/// Whether the error is about the text, so that other texts may succeed.
+/// Whether the error is about this text, so that other texts may succeed.
 #[must_use]
 pub fn is_of_the_text(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge)
 }
 
-/// Adds the vectors of a chunk. Returns the embedder's error, after which it must not be called again.
+/// Adds the vectors of a chunk. If it returns the embedder's error, the embedder must not be called again.
 async fn embed_chunk(
     embedder: &dyn Embedder,
     texts: &[&str],
@@ -147,10 +147,10 @@ pub fn timed_out(limit: Duration) -> Error {
     Error::timeout(message)
 }
 
-/// Asks an embedder, and believes nothing of its reply that can be checked.
+/// Asks an embedder and checks everything in its reply that can be checked.
 ///
 /// # Errors
-/// The embedder's errors; as [`check_embeddings`].
+/// The embedder's errors, and those of [`check_embeddings`].
 pub async fn ask(embedder: &dyn Embedder, texts: &[&str], role: EmbedRole) -> Result<Vec<Vec<f32>>> {
     let vectors = embedder.embed(texts, role).await?;
     check_embeddings(embedder.model(), texts.len(), &vectors)?;
@@ -170,8 +170,8 @@ pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
         aa += x * x;
         bb += y * y;
     }
-    // One root of the product: the root of a square is exact, so equal vectors have a cosine of exactly 1. Squares of
-    // f32 stay far from the limits of f64.
+    // One root of the product rather than two: the root of a square is exact, so equal vectors have a cosine of exactly
+    // 1. Squares of f32 stay well within the range of f64.
     let norm = (aa * bb).sqrt();
     if norm > 0.0 { (dot / norm).clamp(-1.0, 1.0) } else { 0.0 }
 }

@@ -173,9 +173,9 @@ impl Retry {
     }
 }
 
-/// The error of every facet: a kind to match, a message for people, details for programs.
+/// The error of every facet: a kind to match on, a message for people, details for programs.
 ///
-/// Neither `Display` nor `Debug` shows secrets, connection strings, stored values or another tenant's text; whoever
+/// Neither `Display` nor `Debug` shows secrets, connection strings, stored values or another tenant's text. Whoever
 /// creates an error must keep that promise.
 ///
 /// ```
@@ -196,7 +196,7 @@ struct Inner {
     source: Option<Source>,
 }
 
-/// In an `impl` block, `name: Kind;` becomes a constructor of errors of that kind, from their message.
+/// In an `impl` block, `name: Kind;` becomes a constructor that makes an error of that kind from a message.
 macro_rules! of_kind {
     ($($(#[$about:meta])* $name:ident: $kind:ident;)*) => {$(
         #[doc = concat!("[`ErrorKind::", stringify!($kind), "`].")]
@@ -309,7 +309,7 @@ impl Error {
         self
     }
 
-    /// Keeps the cause. Its `Display` must be free of secrets, since it appears in `Debug` and in logs.
+    /// Keeps the cause. Its `Display` must be free of secrets, because it appears in `Debug` and in logs.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Source>) -> Self {
         self.0.source = Some(source.into());

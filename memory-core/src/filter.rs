@@ -1,4 +1,4 @@
-//! A typed filter over metadata, source and times, evaluated alike by every backend.
+//! A typed filter over metadata, source and times that every backend evaluates the same way.
 
 use std::cmp::Ordering;
 
@@ -185,7 +185,7 @@ impl Filter {
     /// Checks depth, size and operands.
     ///
     /// # Errors
-    /// `too_large` past 16 levels or 1,024 nodes; `invalid_argument` for a time field compared with anything but a
+    /// `too_large` beyond 16 levels or 1,024 nodes; `invalid_argument` for a time field compared with anything but a
     /// time, or a malformed name or number.
     pub fn check(&self) -> Result<()> {
         let mut nodes = 0;

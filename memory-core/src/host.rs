@@ -1,5 +1,5 @@
-//! The runtime's own tables: statements by themselves or in a transaction on the database of a [`Scope::host`], and their
-//! rows. What is built on them is the same code on every store; [`HostTables::dialect`] is the seam for the rest.
+//! The runtime's own tables, in the database of a [`Scope::host`]: single statements, transactions and rows. Code built
+//! on them is the same for every store; [`HostTables::dialect`] covers the differences.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct HostTables {
 }
 
 impl HostTables {
-    /// The tables of a space, which is made by the first statement that writes.
+    /// The tables of a space. The first statement that writes creates it.
     ///
     /// # Errors
     /// `capability_unsupported` for a provider without [`host_tables`](crate::Capabilities::host_tables);
@@ -48,8 +48,8 @@ impl HostTables {
         Ok(Self { provider, scope, run, dialect, timeout: None })
     }
 
-    /// Allows each statement this long, waiting included; otherwise the provider's default applies. [`begin`](Self::begin)
-    /// always waits as long as the provider's default.
+    /// Allows each statement this long, including waiting; without it, the provider's default applies.
+    /// [`begin`](Self::begin) always uses the provider's default.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -62,13 +62,13 @@ impl HostTables {
         &self.scope
     }
 
-    /// The SQL they are written in.
+    /// The SQL dialect they use.
     #[must_use]
     pub const fn dialect(&self) -> SqlDialect {
         self.dialect
     }
 
-    /// Whether they have a table of this name, or each of several after commas; makes nothing.
+    /// Whether a table of this name exists, or all of several separated by commas. Creates nothing.
     ///
     /// # Errors
     /// The store's.
@@ -80,8 +80,8 @@ impl HostTables {
         }
     }
 
-    /// Whether all is there that these `CREATE` statements make, as far as the scope may see: PostgreSQL shows it no triggers,
-    /// so with one of them the answer is no. Makes nothing.
+    /// Whether everything these `CREATE` statements would create exists, as far as the scope can see: PostgreSQL hides
+    /// triggers from it, so with a trigger the answer is no. Creates nothing.
     ///
     /// # Errors
     /// The store's.
@@ -109,10 +109,10 @@ impl HostTables {
         Session { tables: self, tx: None }
     }
 
-    /// A transaction, which is alone in its space until it ends.
+    /// Begins a transaction, which has its space to itself until it ends.
     ///
     /// # Errors
-    /// `timeout` while another transaction goes on; the store's errors.
+    /// `timeout` while another transaction is open; the store's errors.
     pub async fn begin(&self) -> Result<Session<'_>> {
         let state = self.sql()?.begin(&self.run, &self.scope, None).await?;
         Ok(Session { tables: self, tx: Some(state.tx) })
@@ -125,7 +125,7 @@ impl HostTables {
     }
 }
 
-/// Statements on a space's tables, in a transaction or each by itself. They fail as those of [`SqlFacet`] do.
+/// Statements on a space's tables, in a transaction or each on its own. They fail as those of [`SqlFacet`] do.
 #[derive(Debug)]
 pub struct Session<'a> {
     tables: &'a HostTables,
@@ -137,7 +137,7 @@ pub fn text(text: impl Into<String>) -> SqlValue {
     SqlValue::Text(text.into())
 }
 
-/// An integer as an argument; what does not fit becomes the largest.
+/// An integer as an argument, capped at the largest that fits.
 pub fn int(number: impl TryInto<i64>) -> SqlValue {
     SqlValue::Int(number.try_into().unwrap_or(i64::MAX))
 }
@@ -186,7 +186,7 @@ impl<'a> Session<'a> {
         Ok(rows.rows.into_iter().map(Cells::of).collect())
     }
 
-    /// The only row of a query, if there is one.
+    /// The only row of a query, if any.
     pub async fn one(&self, sql: &str, args: &[SqlValue]) -> Result<Option<Cells>> {
         Ok(self.query(sql, args).await?.into_iter().next())
     }
@@ -195,7 +195,7 @@ impl<'a> Session<'a> {
         self.tx.as_ref().ok_or_else(|| Error::internal("a savepoint outside a transaction"))
     }
 
-    /// Begins what [`keep`](Self::keep) or [`undo`](Self::undo) ends.
+    /// Begins a nested level, ended by [`keep`](Self::keep) or [`undo`](Self::undo).
     pub async fn savepoint(&self) -> Result<()> {
         self.facet()?.begin(&self.tables.run, &self.tables.scope, Some(self.tx()?)).await.map(drop)
     }
@@ -210,12 +210,12 @@ impl<'a> Session<'a> {
         self.facet()?.rollback(&self.tables.run, &self.tables.scope, self.tx()?).await.map(drop)
     }
 
-    /// Commits if the work succeeded, and rolls back if not.
+    /// Commits if the work succeeded, otherwise rolls back.
     pub async fn end<T>(self, done: Result<T>) -> Result<T> {
         match done {
             Ok(value) => self.keep().await.map(|()| value),
             Err(error) => {
-                // Where undoing fails, the transaction has ended by itself.
+                // If undoing fails, the transaction has already ended on its own.
                 drop(self.undo().await);
                 Err(error)
             }
@@ -223,7 +223,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The values of a row, taken in their order. Each is `corrupt` where the row holds something else.
+/// The values of a row, taken in order. Each read is `corrupt` if the row holds something else.
 #[derive(Debug)]
 pub struct Cells(std::vec::IntoIter<SqlValue>);
 
@@ -261,7 +261,7 @@ impl Cells {
         self.maybe_int()?.ok_or_else(|| strange(None))
     }
 
-    /// A number that is never negative.
+    /// A number that cannot be negative.
     pub fn count(&mut self) -> Result<u64> {
         u64::try_from(self.int()?).map_err(|_| strange(None))
     }
@@ -290,12 +290,12 @@ impl Cells {
         self.maybe_int()?.map(Timestamp::from_millis).transpose()
     }
 
-    /// JSON, or an enumeration's name in quotes.
+    /// JSON, or the quoted name of an enum variant.
     pub fn json<T: serde::de::DeserializeOwned>(&mut self) -> Result<T> {
         serde_json::from_str(&self.text()?).map_err(|error| strange(None).with_source(error))
     }
 
-    /// A word of an enumeration.
+    /// The name of an enum variant, without quotes.
     pub fn word<T: serde::de::DeserializeOwned>(&mut self) -> Result<T> {
         serde_json::from_value(serde_json::Value::String(self.text()?))
             .map_err(|error| strange(None).with_source(error))
@@ -303,7 +303,7 @@ impl Cells {
 }
 
 fn strange(found: Option<&SqlValue>) -> Error {
-    // The value may be somebody's words: only its kind is told.
+    // The value may be a user's text, so only its kind is shown.
     let kind = found.map_or("none", |value| match value {
         SqlValue::Null => "null",
         SqlValue::Text(_) => "text",

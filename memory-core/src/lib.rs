@@ -56,8 +56,7 @@ pub use embed::{EmbedRole, Embedder, EmbeddingModel};
 pub use entry::{Entry, Expect, Metadata, Quota, Scalar, Source, Ttl};
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use filter::{Field, Filter};
-/// The trait of [`RecordStream`] and the other streams of the facets, re-exported so that a backend needs no further
-/// crate.
+/// The trait behind [`RecordStream`] and the other streams, re-exported so that a backend needs no further crate.
 pub use futures_core::Stream;
 pub use interposed::{Exchange, Failure, Hook, Interposed, Next, Op, Proxy, Reply, Request};
 pub use json::Json;

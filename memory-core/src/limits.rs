@@ -44,9 +44,9 @@ pub const MAX_QUERY_BYTES: usize = 64 << 10;
 pub const DEFAULT_TOP_K: usize = 10;
 /// Default largest number of hits.
 pub const DEFAULT_MAX_TOP_K: usize = 1_000;
-/// Candidates to re-rank: the best this many by similarity, ties by key.
+/// How many candidates are re-ranked: the best by similarity, ties by key.
 pub const RANK_POOL: usize = 2_000;
-/// Candidates that hybrid search takes from each side: the best this many by cosine and by words, ties by key.
+/// How many candidates hybrid search takes from each side: the best by cosine and by words, ties by key.
 pub const HYBRID_POOL: usize = 1_000;
 /// Longest TTL, in milliseconds: 100 years of 365 days.
 pub const MAX_TTL_MILLIS: u64 = 100 * 365 * 24 * 3_600 * 1_000;

@@ -62,7 +62,7 @@ pub struct StoreProcess {
 }
 
 impl StoreProcess {
-    /// A process with its open connections, the oldest of which began at `since`.
+    /// A process with its number of open connections, the oldest opened at `since`.
     #[must_use]
     pub fn new(name: String, address: Option<String>, connections: u64, since: Timestamp) -> Self {
         Self { name, address, connections, since }
@@ -83,16 +83,16 @@ impl Health {
     }
 }
 
-/// A number that a store keeps about itself, for the operator's metrics: the length of a queue, the hits of a cache. It says
+/// A number that a store reports for the operator's metrics: the length of a queue, the hits of a cache. It must reveal
 /// nothing about any tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figure {
-    /// Lower-case words joined by `_`, beginning with the kind of store; that of a counter ends with `_total`.
+    /// Lower-case words joined by `_`, starting with the kind of store; a counter's name ends in `_total`.
     pub name: &'static str,
     /// One sentence for people.
     pub help: &'static str,
-    /// Whether it only grows while the store is open.
+    /// Whether it only grows as long as the store is open.
     pub is_counter: bool,
     /// The value.
     pub value: u64,
@@ -141,10 +141,10 @@ pub trait Provider: Send + Sync + Debug {
     /// Asks the store whether it can serve, with a timeout.
     ///
     /// # Errors
-    /// If the store could not even be asked; a store that is down is an `Ok` result.
+    /// If the store could not even be asked. A store that is down is an `Ok` result.
     async fn health(&self) -> Result<Health>;
 
-    /// What it counts about itself; asking costs next to nothing. Default: nothing.
+    /// What the store counts about itself. Must be cheap to call. Default: nothing.
     fn figures(&self) -> Vec<Figure> {
         Vec::new()
     }
@@ -163,7 +163,7 @@ pub trait Provider: Send + Sync + Debug {
     /// - RUN-4: The fence lasts for a day by default, and can be configured. After that the id may be used again,
     ///   and the record kept for the fence is removed.
     ///
-    /// Default: drops the run's scope of entries. For a provider with that facet alone, and without a fence.
+    /// The default drops the run's scope of entries. Sufficient for providers with only that facet and no fence.
     ///
     /// # Errors
     /// `unavailable`, `outcome_unknown`; call again.
@@ -173,8 +173,8 @@ pub trait Provider: Send + Sync + Debug {
     }
 
     /// Lists the tenants that ever stored something in the key/value or SQL facet, in byte order of their ids: at most
-    /// `limit` (1 to 1,000) after `after`. For operators only: an agent never sees this list.
-    /// Requires `Capabilities::tenants`.
+    /// `limit` (1 to 1,000) after `after`. For operators only: agents never see this list. Requires
+    /// `Capabilities::tenants`.
     ///
     /// # Behavior
     /// - SCO-6: `tenants` lists each tenant once that has a scope with live entries or a SQL database, ordered by
@@ -189,7 +189,7 @@ pub trait Provider: Send + Sync + Debug {
         Err(Error::unsupported("tenants", self.name()))
     }
 
-    /// Takes a read-only snapshot of all entries, which later writes do not change. Requires `Capabilities::read_snapshot`.
+    /// Takes a read-only snapshot of all entries, unaffected by later writes. Requires `Capabilities::read_snapshot`.
     ///
     /// # Behavior
     /// - MOM-1: The snapshot exports what `export_scope` would have streamed at that moment, for every scope, as
@@ -206,8 +206,8 @@ pub trait Provider: Send + Sync + Debug {
     }
 
     /// Erases a tenant, a scope or a key in every facet except the conversational one, and leaves a tombstone. When it
-    /// returns, the data is gone from the medium too, except for what `remains` lists. For operators.
-    /// Requires `Capabilities::erase`.
+    /// returns, the data is gone from the storage medium too, except for what `remains` lists. For operators. Requires
+    /// `Capabilities::erase`.
     ///
     /// # Behavior
     /// - FGT-1: Erasing a scope removes its entries, live and expired, with vectors, words and access counts.
@@ -260,15 +260,14 @@ pub trait Provider: Send + Sync + Debug {
     ///   the higher version win.
     ///
     /// # Errors
-    /// As [`Provider::erase`]; `too_large` over 1,000.
+    /// Those of [`Provider::erase`]; `too_large` over 1,000.
     async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
         let _ = tombstones;
         Err(Error::unsupported("bury", self.name()))
     }
 
-    /// Lists a tenant's scopes that are not empty, with their bytes and last use. For operators; it does not count as a
-    /// use.
-    /// Requires `Capabilities::eviction`.
+    /// Lists a tenant's scopes that are not empty, with their size and last use. For operators; listing does not count
+    /// as use. Requires `Capabilities::eviction`.
     ///
     /// # Behavior
     /// - GC-1: It lists a tenant's scopes that hold something, each once, ordered by kind (agent, user, run) and id
@@ -307,7 +306,7 @@ pub trait Provider: Send + Sync + Debug {
     ///   facet, and whoever next opens or uses it finishes the work.
     ///
     /// # Errors
-    /// `capability_unsupported` if not advertised; `unavailable`, `outcome_unknown`: call again; `corrupt` for a
+    /// `capability_unsupported` if not advertised; `unavailable`; `outcome_unknown`: call again; `corrupt` for a
     /// database that cannot be read, which is kept.
     async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
         let _ = (scope, unused_since);
@@ -327,8 +326,8 @@ pub trait Provider: Send + Sync + Debug {
         Err(Error::unsupported("reclaim", self.name()))
     }
 
-    /// Ends this handle: waits until everything it holds back is stored, such as access counts, and releases what it has
-    /// open. It is no operation: no server offers it to its clients. A provider that holds nothing back need not
+    /// Closes this handle: waits until everything buffered, such as access counts, is stored, and releases its
+    /// resources. It is not an operation: no server offers it to clients. A provider that buffers nothing need not
     /// implement it; one that wraps another passes it on.
     ///
     /// # Behavior
@@ -339,7 +338,7 @@ pub trait Provider: Send + Sync + Debug {
     ///   that is refused changes nothing.
     ///
     /// # Errors
-    /// `unavailable` if what was held back could not be stored; the handle is closed nevertheless.
+    /// `unavailable` if buffered data could not be stored; the handle is closed nevertheless.
     async fn close(&self) -> Result<()> {
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! From candidates to hits: similarity, fusion, rank, threshold, near-duplicates. Pure functions shared by all
-//! backends, so that the same store gives the same results everywhere.
+//! backends, so that every backend gives the same results.
 //!
-//! `rank_score = α·S + β·2^(−age / half_life) + γ·source_weight[source] + δ·ln(1 + access_count)`,
-//! The age counts from `updated_at`. S is the similarity that orders: `max(0, cosine)` by vectors, BM25 over the
-//! query's ceiling by words, and the fusion of both for hybrid. Ties break by key.
+//! `rank_score = α·S + β·2^(−age / half_life) + γ·source_weight[source] + δ·ln(1 + access_count)`. The age counts from
+//! `updated_at`. S is the similarity used for ordering: `max(0, cosine)` for vectors, BM25 over the query's ceiling for
+//! words, and the fusion of both for hybrid. Ties break by key.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -138,9 +138,9 @@ impl RankOptions {
 pub struct Candidate<'a> {
     /// Its key; breaks ties.
     pub key: &'a Key,
-    /// BM25 over the query's ceiling, in [0, 1]; `None`: no query word occurs.
+    /// BM25 over the query's ceiling, in [0, 1]; `None` if no query word occurs.
     pub lexical: Option<f64>,
-    /// Cosine; `None`: no vector of the query's model.
+    /// Cosine; `None` if it has no vector of the query's model.
     pub cosine: Option<f64>,
     /// Time of the last write.
     pub updated_at: Timestamp,
@@ -170,10 +170,10 @@ pub fn recency(updated_at: Timestamp, now: Timestamp, half_life_seconds: f64) ->
 
 /// Scores, filters by threshold and orders candidates, best first.
 ///
-/// `mode` must not be `Auto` (which counts as hybrid). A candidate without the similarity that the mode needs is left
+/// `mode` must not be `Auto` (which counts as hybrid). Candidates without the similarity that the mode needs are left
 /// out. Hybrid takes the best [`HYBRID_POOL`] by cosine and the best [`HYBRID_POOL`] by words (ties by key), each with
-/// both similarities, so a backend may pass any superset of these. Of more than [`RANK_POOL`] candidates, only the best
-/// by S (ties by key) are ranked.
+/// both similarities, so a backend may pass any superset of these. If there are more than [`RANK_POOL`] candidates,
+/// only the best by S (ties by key) are ranked.
 #[must_use]
 pub fn rank(
     mode: SearchMode,
@@ -253,7 +253,8 @@ fn by_rank(a: &(Ranked, &Candidate<'_>), b: &(Ranked, &Candidate<'_>)) -> Orderi
     b.0.rank_score.total_cmp(&a.0.rank_score).then_with(|| a.1.key.cmp(b.1.key))
 }
 
-/// For each candidate its absolute score and its ordering similarity S; `None`: not a candidate in this mode.
+/// For each candidate its absolute score and its similarity S for ordering; `None` if it is not a candidate in this
+/// mode.
 fn similarities(mode: SearchMode, candidates: &[Candidate<'_>], fusion: Fusion) -> Vec<Option<(f64, f64)>> {
     let vector = |candidate: &Candidate<'_>| candidate.cosine.map(|cosine| cosine.clamp(0.0, 1.0));
     let lexical = |candidate: &Candidate<'_>| candidate.lexical.map(|score| score.clamp(0.0, 1.0));
@@ -288,7 +289,7 @@ fn similarities(mode: SearchMode, candidates: &[Candidate<'_>], fusion: Fusion) 
     }
 }
 
-/// Min-max scaling over the values present; absent ones become 0, and equal ones all 1.
+/// Min-max scaling over the values present. Absent values become 0; if all values are equal, they become 1.
 fn scaled(values: impl Iterator<Item = Option<f64>> + Clone) -> Vec<f64> {
     let (low, high) = values
         .clone()
@@ -382,7 +383,7 @@ pub struct Kept {
 
 /// Folds near-duplicates and trims to `top_k`; returns the kept hits and the number of duplicates found.
 ///
-/// A candidate is a duplicate of the first better one that is no duplicate itself and whose cosine is at least the
+/// A candidate is a duplicate of the first better one that is not itself a duplicate and whose cosine is at least the
 /// threshold; candidates without a vector always pass. `vector_of` returns a candidate's vector by its index in the
 /// slice given to [`rank`]. The search for duplicates stops once `top_k` are kept and the next candidate is not a
 /// duplicate.
@@ -397,7 +398,7 @@ pub fn dedup<'a>(
         kept.extend(ranked.iter().take(top_k).map(|ranked| Kept { ranked: *ranked, merged: Vec::new() }));
         return (kept, 0);
     };
-    // Indices in `kept` of the hits that later ones may duplicate.
+    // Indices in `kept` of the hits that later candidates may duplicate.
     let mut anchors: Vec<(usize, &[f32])> = Vec::new();
     let mut duplicates = 0;
     for candidate in ranked {

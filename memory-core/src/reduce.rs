@@ -111,7 +111,7 @@ pub enum ReduceError {
         /// The limit, [`MAX_DEPTH`].
         limit: usize,
     },
-    /// A result that is not JSON: a defect of this crate, reported instead of stored.
+    /// The result is not JSON: a bug in this crate, reported instead of stored.
     #[error("the reducer produced invalid JSON")]
     Defect(#[source] JsonError),
 }
@@ -129,7 +129,7 @@ impl From<JsonError> for ReduceError {
 ///
 /// # Behavior
 /// - Pure: equal inputs give equal results on every backend.
-/// - The cost is proportional to the length of both texts, apart from the logarithm of looking up names.
+/// - The cost is proportional to the length of both texts, times the logarithm for looking up names.
 ///
 /// ```
 /// use memory_core::json::Json;

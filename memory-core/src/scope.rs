@@ -133,7 +133,7 @@ impl ScopeKind {
     /// Every kind that a caller may name: all but [`ScopeKind::Host`].
     pub const ALL: [Self; 3] = [Self::Agent, Self::User, Self::Run];
 
-    /// `agent`, `user` or `run`; `host` for the kind that cannot be parsed.
+    /// `agent`, `user` or `run`; `host` for the one kind that cannot be parsed.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -144,8 +144,8 @@ impl ScopeKind {
         }
     }
 
-    /// Reads what [`as_str`](Self::as_str) wrote, `host` included: for what a store itself has written down, never for
-    /// what a caller names.
+    /// Reads what [`as_str`](Self::as_str) wrote, including `host`. For what a store itself has written, never for what
+    /// a caller names.
     ///
     /// # Errors
     /// `invalid_argument` for any other text.
@@ -198,7 +198,7 @@ pub struct Scope {
     pub id: ScopeId,
 }
 
-/// SHA-256 of a scope, from which every name created for it is derived.
+/// SHA-256 of a scope; every name created for the scope is derived from it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScopeDigest([u8; 32]);
 
@@ -267,8 +267,8 @@ impl Scope {
         Ok(Self::new(TenantId::new(tenant)?, ScopeKind::Run, ScopeId::new(root_run)?))
     }
 
-    /// A scope of the runtime's own, which no agent and no user can name: where the provider advertises
-    /// [`host_tables`](crate::Capabilities::host_tables), its SQL database holds the tables of what is built on the
+    /// A scope of the runtime itself, which no agent or user can name. If the provider advertises
+    /// [`host_tables`](crate::Capabilities::host_tables), its SQL database holds the tables of whatever is built on the
     /// provider. It belongs to its tenant, and is listed, copied and erased with it.
     ///
     /// # Errors
@@ -277,11 +277,11 @@ impl Scope {
         Ok(Self::new(TenantId::new(tenant)?, ScopeKind::Host, ScopeId::new(space)?))
     }
 
-    /// SHA-256 over a length-prefixed encoding, which is injective: two scopes never share a file, schema, role, remote
-    /// user id or cache line.
+    /// SHA-256 of a length-prefixed and so injective encoding: two scopes never share a file, schema, role, remote user
+    /// id or cache line.
     ///
-    /// Encoding, fixed for ever: `"memory.scope.v1"`, then tenant, kind and id, each as its length
-    /// in bytes (unsigned 64-bit big-endian) and its UTF-8 bytes.
+    /// The encoding is fixed forever: `"memory.scope.v1"`, then tenant, kind and id, each as its length in bytes
+    /// (unsigned 64-bit big-endian) and its UTF-8 bytes.
     #[must_use]
     pub fn digest(&self) -> ScopeDigest {
         let mut hash = Sha256::new();
@@ -294,7 +294,7 @@ impl Scope {
     }
 }
 
-/// `tenant/kind/id`, for people; ambiguous if ids contain `/`, so it is never parsed.
+/// `tenant/kind/id`, for people. Ambiguous if ids contain `/`, so never parse it.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.tenant, self.kind, self.id)
@@ -457,7 +457,7 @@ impl From<WrittenRun> for RunContext {
 }
 
 impl RunContext {
-    /// A root run of `agent` without user, trace or credentials.
+    /// A root run of `agent` without a user, trace or credentials.
     #[must_use]
     pub fn new(tenant: TenantId, agent: ScopeId, run: ScopeId) -> Self {
         Self {
@@ -478,7 +478,8 @@ impl RunContext {
         self
     }
 
-    /// The scope of `kind` that belongs to this run; `None` for the user scope of a run without user, and for the host.
+    /// The scope of `kind` that belongs to this run; `None` for the host, and for the user scope if the run has no
+    /// user.
     #[must_use]
     pub fn scope(&self, kind: ScopeKind) -> Option<Scope> {
         let id = match kind {
@@ -491,7 +492,7 @@ impl RunContext {
     }
 }
 
-/// The smallest string above every string that begins with `prefix`; `None`: there is none.
+/// The smallest string above every string that begins with `prefix`; `None` if there is none.
 ///
 /// UTF-8 sorts by code point, so incrementing the last character that can be incremented bounds the prefix exactly.
 #[must_use]

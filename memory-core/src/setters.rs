@@ -1,7 +1,7 @@
 //! Methods that set one field each.
 
-/// In an `impl` block, `with_field(field: Type);` becomes a method that sets the field of that name; with `=> value`, to that
-/// value.
+/// In an `impl` block, `with_field(field: Type);` becomes a method that sets the field of that name; `=> value` sets it
+/// to that value.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! setters {

@@ -1,4 +1,4 @@
-//! Time and ids are passed in: [`Clock`], [`IdGen`].
+//! Time and ids are passed in, as [`Clock`] and [`IdGen`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -47,7 +47,7 @@ impl Timestamp {
         self.0
     }
 
-    /// `self + duration` (whole milliseconds, rounded down), or `None` past [`Timestamp::MAX`].
+    /// `self + duration` (whole milliseconds, rounded down), or `None` beyond [`Timestamp::MAX`].
     #[must_use]
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         let millis = i64::try_from(duration.as_millis()).ok()?;
@@ -62,19 +62,20 @@ impl Timestamp {
     }
 }
 
-/// Larger numbers are milliseconds. The limit is the year 5138 in seconds, 1973 in milliseconds.
+/// Larger numbers are milliseconds. The limit is the year 5138 in seconds, or 1973 in milliseconds.
 const MOST_SECONDS: f64 = 1e11;
-/// Characters of a text that is taken for a number of seconds: 1973 at the earliest.
+/// Fewest characters of a number taken as seconds; in effect, 1973 at the earliest.
 const LEAST_DIGITS: usize = 9;
-/// Characters of a time that an error shows.
+/// How many characters of a time an error shows.
 const SHOWN: usize = 60;
 
 impl Timestamp {
-    /// From a time as people and programs write it: RFC 3339; without an offset, or with `UTC` or `GMT`, or a date alone, in UTC;
-    /// as in mails, RFC 2822; or a number of seconds or milliseconds since 1970, of nine digits at least.
+    /// Reads a time as people and programs write it: RFC 3339; in UTC, a time without an offset or with `UTC` or `GMT`,
+    /// or just a date; RFC 2822, as in mails; or seconds or milliseconds since 1970, with at least nine digits.
     ///
     /// # Errors
-    /// `invalid_argument`, which shows the text, for anything else: so also for a date whose parts could be in two orders.
+    /// `invalid_argument`, which shows the text, for anything else, including dates whose day and month could be
+    /// swapped.
     pub fn read(text: &str) -> Result<Self> {
         let text = text.trim();
         let shown = || text.chars().take(SHOWN).collect::<String>();
@@ -84,7 +85,7 @@ impl Timestamp {
                     .with_source(error)
             });
         }
-        // A year, or any other short number, names no instant.
+        // A year or another short number does not name an instant.
         let read = match text.parse::<f64>() {
             Ok(number) if text.len() >= LEAST_DIGITS => Self::of_number(number),
             _ => Err(Error::invalid("it has none of the forms that are read")),
@@ -99,13 +100,14 @@ impl Timestamp {
         })
     }
 
-    /// From seconds since 1970, or milliseconds where the number is over 100,000,000,000, to the millisecond.
+    /// From seconds since 1970, or milliseconds if the number exceeds 100,000,000,000, to the millisecond.
     ///
     /// # Errors
     /// `invalid_argument` outside 1970 to [`Timestamp::MAX`].
     pub fn of_number(number: f64) -> Result<Self> {
         let seconds = if number > MOST_SECONDS { number / 1_000.0 } else { number };
-        // Half a millisecond, so that a fraction that a float only nears is not cut to the one below.
+        // Adds half a millisecond, so that a fraction that a float only approximates is not cut to the millisecond
+        // below.
         jiff::SignedDuration::try_from_secs_f64(seconds + 0.0005)
             .ok()
             .filter(|_| seconds >= 0.0)
@@ -129,12 +131,12 @@ fn zoned(text: &str) -> Option<jiff::Timestamp> {
             _ => None,
         }
     };
-    // Read as a local time, it would lose its offset.
+    // If read as a local time, it would lose its offset.
     if is_too_far(text) {
         return None;
     }
     let parsed: Option<jiff::Timestamp> = text.parse().ok();
-    // The name of a zone alone says no offset.
+    // The name of a time zone alone gives no offset.
     if parsed.is_none() && text.contains('[') {
         return None;
     }
@@ -142,7 +144,7 @@ fn zoned(text: &str) -> Option<jiff::Timestamp> {
     parsed.or_else(|| Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp()))
 }
 
-/// Whether a time has an offset of more than 23 hours, which jiff reads and RFC 3339 does not have.
+/// Whether a time has an offset of more than 23 hours, which jiff accepts and RFC 3339 does not.
 fn is_too_far(text: &str) -> bool {
     let is_time = |time: &str| {
         time.rsplit_once(':')
@@ -153,7 +155,7 @@ fn is_too_far(text: &str) -> bool {
     hours.is_some_and(|hours| hours > 23)
 }
 
-/// Deserialises a time as it may be written, by [`Timestamp::read`] and [`Timestamp::of_number`]; `null` is `None`. For
+/// Deserialises a time in any form of [`Timestamp::read`] or [`Timestamp::of_number`]; `null` is `None`. For
 /// `#[serde(default, deserialize_with = "…")]`.
 ///
 /// # Errors
@@ -161,7 +163,7 @@ fn is_too_far(text: &str) -> bool {
 pub fn read_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let Some(json) = <Option<Json> as Deserialize>::deserialize(deserializer)? else { return Ok(None) };
     let read = match json.as_i64_exact() {
-        // Without a detour by a float.
+        // Avoids the detour through a float.
         Some(millis) if millis > 100_000_000_000 => Timestamp::from_millis(millis),
         _ => match json.deserialize::<f64>() {
             Ok(number) => Timestamp::of_number(number),
@@ -179,7 +181,7 @@ impl fmt::Display for Timestamp {
             return write!(f, "{} ms", self.0);
         };
         let at = jiff::tz::Offset::UTC.to_datetime(timestamp);
-        // Written at once: every entry that is read has two.
+        // By hand, for speed: every entry that is read has two times.
         let mut text = *b"0000-00-00T00:00:00.000Z";
         for (end, number) in [
             (4, at.year()),
@@ -196,7 +198,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Writes a number into the zeros that end there.
+/// Writes a number over the zeros that end at `end`.
 fn put(text: &mut [u8], end: usize, mut number: i16) {
     for place in text.iter_mut().take(end).rev().take_while(|place| **place == b'0') {
         *place += u8::try_from(number % 10).unwrap_or_default();
@@ -257,7 +259,7 @@ pub(crate) mod optional_millis {
     }
 }
 
-/// The source of the current time. Implementations go backwards only as far as the host's clock does.
+/// The source of the current time. It goes backwards only if the host's clock does.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The current time.
     fn now(&self) -> Timestamp;

@@ -18,7 +18,7 @@ pub enum Bucket {
     Decisions,
     /// Measurements and outcomes: only added.
     Results,
-    /// Where each task stands: the latest observation wins.
+    /// The state of each task: the latest observation wins.
     TaskState,
     /// Reusable knowledge: only added.
     Learnings,
@@ -28,7 +28,7 @@ pub enum Bucket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// Create the row, or change the members given.
+    /// Create the row, or change the given members.
     Upsert,
     /// Add a row.
     Append,
@@ -38,7 +38,7 @@ pub enum Operation {
     Invalidate,
     /// Open an issue again that was resolved by mistake.
     Reopen,
-    /// Decide about a deferred write so that no row changes. No note asks for it.
+    /// Decide a deferred write without changing a row. Never requested by a note.
     Review,
 }
 
@@ -95,7 +95,7 @@ impl Operation {
         }
     }
 
-    /// Whether it ends a row or opens one again, and so needs one that is certain.
+    /// Whether it ends or reopens a row, and so needs to know for certain which row is meant.
     #[must_use]
     pub const fn is_lifecycle(self) -> bool {
         matches!(self, Self::Resolve | Self::Invalidate | Self::Reopen)

@@ -8,9 +8,9 @@ use crate::request::WriteRequest;
 use crate::resolve::{self, BoundBy, Row, Space};
 use crate::seams::{Candidate, Resolution, Resolver, Scored};
 
-/// Binds what is named and what is certain by its words, with the weights that are built in; defers the rest.
+/// Binds what is named or certain from its words, with the built-in weights; defers the rest.
 ///
-/// It keeps the words of the rows that it was given last, and reads again only rows that differ.
+/// It caches the words of the rows it was last given, and rereads only rows that differ.
 #[derive(Debug, Default)]
 pub struct Calibrated {
     words: Mutex<Space>,

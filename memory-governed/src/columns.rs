@@ -34,7 +34,7 @@ const fn may(name: &'static str, kind: Kind) -> Column {
     Column { name, kind, required: false }
 }
 
-/// What an `invalidate` may say: the row that takes the place of the one that ends.
+/// What an `invalidate` may say: the row that replaces the one that ends.
 pub(crate) const SUCCESSOR: &[Column] = &[may(SUPERSEDED_BY, Kind::Id)];
 /// The member's name.
 pub(crate) const SUPERSEDED_BY: &str = "superseded_by";
@@ -48,7 +48,7 @@ pub const TASK_STATUSES: [&str; 5] = ["pending", "in_progress", "blocked", "done
 /// Statuses of rows that have not ended.
 pub(crate) const LIVE: [&str; 3] = ["open", "active", "current"];
 
-/// The members of a bucket's payload; the first required one says what the row is.
+/// The members of a bucket's payload; the first required one is the row's content.
 pub(crate) const fn columns(bucket: Bucket) -> &'static [Column] {
     use Kind::{Id, Json, Real, Share, Status, Text};
     match bucket {
@@ -95,7 +95,7 @@ pub(crate) const fn columns(bucket: Bucket) -> &'static [Column] {
     }
 }
 
-/// The member that says what a row is, where it is text.
+/// The member with a row's content, if that is text.
 pub(crate) fn main_text(bucket: Bucket) -> Option<&'static str> {
     columns(bucket)
         .iter()

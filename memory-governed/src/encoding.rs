@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// JSON, of which the same value always has the same text.
+/// JSON in which equal values always have equal text.
 pub(crate) fn canonical<T: Serialize>(value: &T) -> Result<String> {
     serde_json::to_string(value).map_err(|error| Error::internal("a value has no JSON").with_source(error))
 }

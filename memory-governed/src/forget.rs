@@ -1,4 +1,4 @@
-//! Forgetting a note or a row, and what was derived from it. `docs/spec/governed.md`, GOV-39 and GOV-43 to GOV-46.
+//! Forgets a note or a row, and what was derived from it. `docs/spec/governed.md`, GOV-39 and GOV-43 to GOV-46.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ pub struct Forgotten {
     pub rows: BTreeSet<(Bucket, String)>,
     /// Rows that lost what a forgotten note gave them.
     pub changed: BTreeSet<(Bucket, String)>,
-    /// Events of which something was erased.
+    /// Events from which something was erased.
     pub events: BTreeSet<u64>,
     /// Deferred writes that were erased.
     pub pending: BTreeSet<String>,
@@ -49,8 +49,8 @@ impl Forgotten {
 
 /// Forgets notes and rows: each call is one transaction, and leaves a tombstone for everything that it erased.
 ///
-/// What an event says is erased in the ledger itself, which keeps its digest, so that the chain still verifies. The rows are
-/// then what the rest of the ledger gives, now and after a rebuild.
+/// What an event says is erased in the ledger itself, which keeps its digest, so that the chain still verifies. From
+/// then on, the rows are what the rest of the ledger gives, now and after a rebuild.
 #[derive(Clone, Debug)]
 pub struct Eraser(Space);
 
@@ -61,20 +61,21 @@ impl Eraser {
         Self(space.clone())
     }
 
-    /// Forgets a note: its words, notes of the same words, what was deferred, what its events say and why they were bound, and
-    /// the rows that nothing else gives, with the rows that depend on these. What it ended stays ended. A note that is not
-    /// promoted yet never is. With `is_trial`, says what would be forgotten, and changes nothing.
+    /// Forgets a note: its words, notes with the same words, what was deferred, what its events say and why they were
+    /// bound, and the rows that come from nothing else, together with rows that depend on these. What it ended stays
+    /// ended. A note that is not promoted yet never will be. With `is_trial`, reports what would be forgotten without
+    /// changing anything.
     ///
     /// # Errors
-    /// `forbidden` without authority, and where a writer who is trusted further wrote part of it; the store's.
+    /// `forbidden` without authority, or if a more trusted writer wrote part of it; the store's errors.
     pub async fn note(&self, note_id: &str, by: &Actor, is_trial: bool) -> Result<Forgotten> {
         let mut erasure = Erasure::begin(&self.0, by).await?;
         let done = erasure.note(note_id).await;
         erasure.end(done, is_trial).await
     }
 
-    /// Forgets a row: all its events and names, the words of the notes behind them, and the rows that depend on it. As
-    /// [`note`](Self::note) otherwise.
+    /// Forgets a row: all its events and names, the words of the notes behind them, and the rows that depend on it.
+    /// Otherwise as [`note`](Self::note).
     ///
     /// # Errors
     /// `forbidden` without authority; the store's.
@@ -90,7 +91,7 @@ impl Eraser {
 enum Parts {
     /// The words behind it, and why they were bound.
     Words,
-    /// Also what it says of its row.
+    /// Also what it says about its row.
     Content,
 }
 
@@ -102,7 +103,7 @@ struct Erasure<'a> {
     done: Forgotten,
     /// Rows that are to go.
     queue: BTreeSet<(Bucket, String)>,
-    /// Rows to be made anew.
+    /// Rows to rebuild.
     touched: BTreeSet<(Bucket, String)>,
 }
 
@@ -150,7 +151,7 @@ impl<'a> Erasure<'a> {
         self.settle().await
     }
 
-    /// Removes rows and makes others anew until nothing more follows.
+    /// Removes and rebuilds rows until nothing more follows.
     async fn settle(&mut self) -> Result<()> {
         loop {
             if let Some((bucket, id)) = self.queue.pop_first() {
@@ -167,7 +168,7 @@ impl<'a> Erasure<'a> {
         self.renew_pending().await
     }
 
-    /// Nobody erases what somebody wrote who is trusted further.
+    /// Nobody may erase what a more trusted writer wrote.
     fn may_erase(&self, trust: Trust) -> Result<()> {
         if self.by.trust >= trust {
             return Ok(());
@@ -177,7 +178,7 @@ impl<'a> Erasure<'a> {
         ))
     }
 
-    /// Makes a row of what is left of its events; without any, it goes.
+    /// Rebuilds a row from its remaining events; if there are none, removes it.
     async fn renew(&mut self, bucket: Bucket, id: String) -> Result<()> {
         let before = read(&self.tx, bucket, &id).await?;
         let Some(row) = fold_row(&self.tx, bucket, &id).await? else {
@@ -229,7 +230,8 @@ impl<'a> Erasure<'a> {
         self.bury("row", &name, Some(bucket), None).await
     }
 
-    /// What names a row that goes: rows that depend on it go too, and other events forget what they said of it.
+    /// Handles references to a removed row: rows that depend on it are removed too, and other events forget what they
+    /// said about it.
     async fn follow(&mut self, bucket: Bucket, id: &str) -> Result<()> {
         let rows = every_row(&self.tx).await?;
         let is_shared = rows.iter().any(|row| row.id == id && row.bucket != bucket);
@@ -242,7 +244,7 @@ impl<'a> Erasure<'a> {
         let is_told = !is_shared && is_distinctive(id);
         let mut last = 0;
         loop {
-            // In any case and width, which no condition of SQL finds.
+            // In any case and width, which no SQL condition can match.
             let page = self.events("e.seq > ? ORDER BY e.seq LIMIT ?", &[int(last), int(PAGE)]).await?;
             let Some(latest) = page.last() else { break };
             last = latest.seq;
@@ -276,7 +278,7 @@ impl<'a> Erasure<'a> {
         }
     }
 
-    /// Erases what an event of another row says of the one that goes.
+    /// Erases what another row's event says about the removed row.
     async fn follow_event(&mut self, event: &Event, bucket: Bucket, id: &str, is_shared: bool) -> Result<()> {
         let is_told =
             !is_shared && is_distinctive(id) && event.payload.values().any(|value| tells_of(value, id));
@@ -294,7 +296,7 @@ impl<'a> Erasure<'a> {
         self.tx.query(&sql, args).await?.iter_mut().map(read_event).collect()
     }
 
-    /// Erases parts of an event; its row is made anew.
+    /// Erases parts of an event; its row is rebuilt.
     async fn erase(&mut self, event: &Event, parts: Parts) -> Result<()> {
         let aliases = match parts {
             Parts::Words => event.source_ref.aliases.clone(),
@@ -323,8 +325,8 @@ impl<'a> Erasure<'a> {
         Ok(())
     }
 
-    /// Erases the words of a note and of those that say the same, with what they deferred and what is kept beside their
-    /// events; returns them.
+    /// Erases the words of a note and of notes with the same words, with what they deferred and what is kept with their
+    /// events. Returns them.
     async fn words_of_note(&mut self, note_id: &str) -> Result<BTreeSet<String>> {
         let same = "SELECT note_id, trust FROM notes WHERE note_id = ? OR text = (SELECT text FROM notes WHERE note_id = ?)";
         let mut erased = BTreeSet::new();
@@ -363,7 +365,7 @@ impl<'a> Erasure<'a> {
         self.bury("pending", pending_id, None, None).await
     }
 
-    /// Takes forgotten rows out of what is deferred. Nothing is bound because a candidate is gone, and none by a revision
+    /// Removes forgotten rows from deferred writes. The loss of a candidate must not bind anything, nor must a revision
     /// that its row no longer has.
     async fn renew_pending(&mut self) -> Result<()> {
         let mut last = 0;
@@ -447,8 +449,8 @@ impl<'a> Erasure<'a> {
     }
 }
 
-/// Whether members name a row. An id that rows of several buckets have names none of them, except where the member says of
-/// which bucket it is.
+/// Whether members name a row. An id shared by rows of several buckets names none of them, unless the member says which
+/// bucket.
 fn depends(members: &BTreeMap<String, Value>, bucket: Bucket, id: &str, is_shared: bool) -> bool {
     members.iter().any(|(name, value)| match name.as_str() {
         "source_issue_id" => bucket == Bucket::Issues && names(value, id),

@@ -1,5 +1,5 @@
-//! Shared state of several agents. A note is a candidate write: it becomes state that others read only when what it
-//! means, what it refers to and whether it may are certain. What is not certain waits, and is never guessed.
+//! Shared state of several agents. A note is a candidate write: it becomes state that others read only when its
+//! meaning, what it refers to and its permission are all certain. What is uncertain waits; nothing is guessed.
 //!
 //! The stages, each with one job:
 //! - [`WorkingMemory`] keeps notes, private to an agent and its run.
@@ -7,12 +7,12 @@
 //!   row it means.
 //! - [`Inputter`] is the only way to shared state: it appends to the ledger, and in the same transaction
 //!   [`SharedMemoryWriter`] projects the event into the tables that others read.
-//! - [`PendingMemoryQueue`] holds what is not certain yet; [`Review`] lets people decide.
+//! - [`PendingMemoryQueue`] holds what is uncertain; [`Review`] lets people decide.
 //! - [`SharedMemory`] is what agents read.
 //! - [`Ledger`] proves that nothing was changed, and rebuilds the tables from the events.
-//! - [`Eraser`] forgets a note or a row, with what was derived from it.
+//! - [`Eraser`] forgets a note or a row, and everything derived from it.
 //!
-//! All of it stands on the tables of one [`Space`], which agents cannot reach.
+//! All of it uses the tables of one [`Space`], which agents cannot reach.
 
 mod bucket;
 mod calibrated;

@@ -1,4 +1,4 @@
-//! What an agent or a tool wrote down, before anyone decided what it means.
+//! What an agent or a tool wrote down, before anyone has decided what it means.
 
 use memory_core::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum NoteSource {
     /// An agent's own words.
     Agent,
-    /// What a tool or a page said: it can propose, never end a row.
+    /// The words of a tool or page: they can propose, but never end a row.
     ToolResult,
 }
 
@@ -28,7 +28,7 @@ pub enum Trust {
     Person,
 }
 
-/// Who writes, as the host knows it.
+/// The writer, as known to the host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Actor {
     /// The agent's name.

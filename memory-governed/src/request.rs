@@ -14,7 +14,8 @@ pub enum Decision {
     Accept(Vec<WriteRequest>),
     /// It means nothing for shared state; why.
     Reject(String),
-    /// It could not be told now (the model timed out, was busy or answered nonsense): the note stays new; why.
+    /// It could not be decided now (the model timed out, was busy or answered nonsense), so the note stays new; the
+    /// reason.
     Retry(String),
 }
 
@@ -54,7 +55,7 @@ fn members<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Ma
     }
 }
 
-/// `null` for what is optional is nothing.
+/// `null` stands for an omitted optional member.
 fn or_none<'de, D, T>(deserializer: D) -> std::result::Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -123,13 +124,13 @@ impl WriteRequest {
         self
     }
 
-    /// The row that takes the place of the one that ends.
+    /// The row that replaces the one that ends.
     pub(crate) fn successor(&self) -> Option<&str> {
         self.payload.get(SUPERSEDED_BY).and_then(Value::as_str)
     }
 
-    /// Checks what can be told from the request alone: the operation is one of the bucket's, the id may be one, the
-    /// payload has the members it must have and no others, and nothing is too large.
+    /// Checks what the request alone shows: the bucket has the operation, the id is well-formed, the payload has the
+    /// required members and no unknown ones, and nothing is too large.
     ///
     /// # Errors
     /// `invalid_argument`, naming the member.
@@ -138,7 +139,7 @@ impl WriteRequest {
             return Err(Error::invalid("the only plan is `main`"));
         }
         self.check_form()?;
-        // A row that is there can be given a name alone.
+        // An existing row can be given just a name.
         let names_only = self.target_id.is_some() && !self.candidate_aliases.is_empty();
         if self.operation.is_lifecycle() || names_only {
             return Ok(());
@@ -150,8 +151,8 @@ impl WriteRequest {
         }
     }
 
-    /// As [`check`](Self::check), for a request that may change a row that is there: it need not have the members of a new
-    /// one, and `null` removes one that a row need not have. A plan is `main`, whatever the request calls it.
+    /// Like [`check`](Self::check), for a request that may change an existing row: it need not have all members of a
+    /// new one, and `null` removes an optional member. A plan's id is `main`, whatever the request calls it.
     pub(crate) fn check_form(&self) -> Result<()> {
         let (bucket, operation) = (self.bucket, self.operation);
         if !bucket.operations().contains(&operation) {

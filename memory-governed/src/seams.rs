@@ -1,4 +1,4 @@
-//! What storing asks of deciding: which row a request refers to.
+//! What storing needs from deciding: which row a request refers to.
 
 use memory_core::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::bucket::Bucket;
 use crate::note::{Note, Trust};
 use crate::request::WriteRequest;
 
-/// Another name of a row, and how far whoever gave it is trusted.
+/// Another name of a row, and how far the one who gave it is trusted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Alias {
     /// In lower case, white space joined.
@@ -25,10 +25,10 @@ pub struct Candidate {
     pub id: String,
     /// Its revision.
     pub rev: u64,
-    /// Whether it is open or active. Of rows that have ended, the latest are given, for their words, and one that the
-    /// request names.
+    /// Whether it is open or active. Of ended rows, the latest are included for their words, plus one that the request
+    /// names.
     pub is_live: bool,
-    /// What it says: title, text or statement.
+    /// Its content: title, text or statement.
     pub title: String,
     /// What else it says.
     pub description: String,
@@ -72,13 +72,14 @@ pub enum Resolution {
         /// Why not.
         reason: String,
     },
-    /// What it asks for is so already; why.
+    /// What it asks for is already so; the reason.
     NoOp(String),
 }
 
-/// Decides which row a request refers to. Deterministic: it is asked again when the request is replayed.
+/// Decides which row a request refers to. Must be deterministic, because it is asked again when the request is
+/// replayed.
 ///
-/// It is asked for every request that ends a row, and for one that changes a row by reference
+/// Asked for every request that ends a row, and for those that change a row by reference
 /// ([`WriteRequest::reference_text`] without a target). Everything else names its row or creates one.
 pub trait Resolver: Send + Sync {
     /// Binds the request to one of the candidates of its bucket, or to none.

@@ -1,4 +1,4 @@
-//! What agents read: current belief, what it was before, and why.
+//! What agents read: the current belief, what it was before, and why.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,9 +14,9 @@ use crate::store::{Session, Space, text};
 /// A time to look back to, on either axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AsOf {
-    /// What held at this time, as far as is known; `None`: now.
+    /// What held at this time, as far as known; `None` for now.
     pub valid: Option<Timestamp>,
-    /// What was known at this time; `None`: now.
+    /// What was known at this time; `None` for now.
     pub recorded: Option<Timestamp>,
 }
 
@@ -26,17 +26,17 @@ pub struct AsOf {
 pub struct WhyEvent {
     /// The event: who, when, what, and why it was bound to this row.
     pub event: Event,
-    /// The note's words; `None`: erased.
+    /// The note's words; `None` if erased.
     pub words: Option<String>,
     /// `applied`, `recorded`, `failed`, `blocked` or `dead`.
     pub projection: String,
 }
 
-/// Why a row is what it is.
+/// Why a row is the way it is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Why {
-    /// The row; `None`: no event gave one yet.
+    /// The row; `None` if no event has created one yet.
     pub row: Option<Row>,
     /// Its events, oldest first.
     pub events: Vec<WhyEvent>,
@@ -55,7 +55,7 @@ impl SharedMemory {
         Self(space.clone())
     }
 
-    /// The rows of a bucket that have not ended, by id; with `ended`, all.
+    /// The rows of a bucket that have not ended, by id; with `ended`, all rows.
     ///
     /// # Errors
     /// The store's.

@@ -12,7 +12,7 @@ const MAX_NOTE: usize = 16 << 10;
 /// Notes listed at once.
 const PAGE: usize = 200;
 
-/// A note as it is kept.
+/// A stored note.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StoredNote {
@@ -41,8 +41,8 @@ impl WorkingMemory {
         Self(space.clone())
     }
 
-    /// Keeps a note; returns it with its id. `observed_at`: when what it says was observed; `None`: now. The future counts
-    /// as now.
+    /// Stores a note; returns it with its id. `observed_at` is when its content was observed, `None` for now. A time in
+    /// the future counts as now.
     ///
     /// # Errors
     /// `invalid_argument` for a blank note or one with a NUL character, `too_large` beyond 16 KiB; the store's.

@@ -1,7 +1,7 @@
-//! Sessions and a graph of knowledge per agent: what it knows (semantic memories), what happened (episodic memories), and
-//! how they follow from each other. `docs/hierarchical.md` has the whole picture.
+//! Sessions and a knowledge graph per agent: what it knows (semantic memories), what happened (episodic memories), and
+//! how they follow from each other. `docs/hierarchical.md` gives the whole picture.
 //!
-//! A [`GraphStore`] keeps the graphs; everything else is built on that trait and is the same on every store.
+//! A [`GraphStore`] keeps the graphs; everything else builds on that trait and is the same for every store.
 //! [`SqlGraphs`] keeps them in SQL tables.
 
 mod agent;

@@ -15,8 +15,8 @@ pub const MAX_TAG_BYTES: usize = 255;
 pub const MAX_METADATA_BYTES: usize = 64 << 10;
 /// Most arrays and objects of metadata that are open at once.
 pub const MAX_METADATA_DEPTH: usize = 127;
-/// Most bytes of what a row of a file holds in texts, which may be longer than those of new writes: what every store keeps in
-/// its default settings.
+/// Most bytes of text in a row of a file, which may exceed the limits for new writes: what every store accepts in its
+/// default settings.
 pub const MAX_ROW_BYTES: usize = 4_000_000;
 /// Most bytes of an entity's name, and of the short texts of nodes and edges.
 pub const MAX_SHORT_BYTES: usize = 1_024;

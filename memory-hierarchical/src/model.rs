@@ -75,15 +75,15 @@ pub struct Semantic {
     /// Any JSON.
     #[serde(deserialize_with = "memory_core::json::tree")]
     pub metadata: Value,
-    /// RFC 3339 or Unix seconds; kept as it was given.
+    /// RFC 3339 or Unix seconds, kept as given.
     pub created_at: String,
     /// The entity it is about; may be empty.
     pub entity_name: String,
 }
 
 impl Semantic {
-    /// Knowledge held for certain, without tags and metadata. [`AgentMemory`](crate::AgentMemory) gives it an id and a
-    /// time when it stores it.
+    /// Knowledge held with certainty, without tags and metadata. [`AgentMemory`](crate::AgentMemory) assigns its id and
+    /// time when storing it.
     #[must_use]
     pub fn new(concept: impl Into<String>, content: impl Into<String>) -> Self {
         Self {
@@ -114,13 +114,12 @@ pub struct Episodic {
     /// Any JSON.
     #[serde(deserialize_with = "memory_core::json::tree")]
     pub metadata: Value,
-    /// RFC 3339 or Unix seconds; kept as it was given.
+    /// RFC 3339 or Unix seconds, kept as given.
     pub created_at: String,
 }
 
 impl Episodic {
-    /// An event, without tags and metadata. [`AgentMemory`](crate::AgentMemory) gives it an id and a time when it stores
-    /// it.
+    /// An event without tags and metadata. [`AgentMemory`](crate::AgentMemory) assigns its id and time when storing it.
     #[must_use]
     pub fn new(content: impl Into<String>, source_label: impl Into<String>) -> Self {
         Self {
@@ -166,7 +165,7 @@ pub struct DerivesFrom {
 pub struct Supersedes {
     /// The newer semantic memory.
     pub source_id: String,
-    /// The one that it replaces.
+    /// The memory that it replaces.
     pub target_id: String,
     /// Why.
     pub reason: String,
@@ -174,7 +173,7 @@ pub struct Supersedes {
     pub temporal_delta: String,
 }
 
-/// A value changed: the source holds what came after the target's.
+/// A value changed: the source holds the new value, the target the old one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransitionedTo {
     /// A semantic memory.

@@ -48,7 +48,7 @@ impl Table {
         }
     }
 
-    /// Its columns in the order of a row's values, without those of the store.
+    /// Its columns in the order of a row's values, without the store's own.
     #[must_use]
     pub const fn columns(self) -> &'static [&'static str] {
         match self {
@@ -75,7 +75,7 @@ impl Table {
         }
     }
 
-    /// The first of its columns: what is unique among an agent's rows.
+    /// The leading columns that are unique among an agent's rows.
     #[must_use]
     pub const fn key(self) -> &'static [&'static str] {
         match self {
@@ -84,7 +84,7 @@ impl Table {
         }
     }
 
-    /// The table of the memories at which edges of a kind end. They all begin at [`Semantic`](Self::Semantic).
+    /// The table of the memories that edges of a kind lead to. They all start at [`Semantic`](Self::Semantic).
     #[must_use]
     pub const fn of_targets(kind: EdgeKind) -> Self {
         match kind {
@@ -124,7 +124,7 @@ pub enum Order<'a> {
     At(&'static str, &'a str),
     /// By the revision that added them, then by key.
     Added {
-        /// The page begins after its key in this revision.
+        /// The page starts after its key in this revision.
         from: u64,
         /// The last revision.
         through: u64,
@@ -263,7 +263,7 @@ impl Row {
 /// A row to write: the values of a table's columns, which are texts, real numbers and integers.
 pub type Values = Vec<SqlValue>;
 
-/// The text of a row's column; empty where it has none.
+/// The text in a row's column; empty if there is none.
 #[must_use]
 pub fn text_at(row: &[SqlValue], column: usize) -> &str {
     if let Some(SqlValue::Text(text)) = row.get(column) { text } else { "" }

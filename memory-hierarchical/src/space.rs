@@ -5,10 +5,10 @@ use memory_core::{ErrorKind, Result};
 
 /// The space of a tenant's tables.
 pub const SPACE: &str = "hierarchical";
-/// How often a writer waits for the others, each time as long as the provider lets it: 30 seconds by default.
+/// How often a writer waits for the others, each time as long as the provider allows: 30 seconds by default.
 const WAITS: u32 = 20;
 
-/// Creates what is missing; nothing is written where nothing is.
+/// Creates what is missing; writes nothing if nothing is missing.
 pub(crate) async fn create(tables: &HostTables, statements: &[String]) -> Result<()> {
     if tables.has_all(statements).await? {
         return Ok(());

@@ -13,7 +13,7 @@ use crate::limits::{check_entity, check_id, missing_end};
 use crate::model::{Agent, Counts, Edge, EdgeKind, Episodic, Node, Semantic};
 use crate::rows::{Order, Page, Row, Table, Values, text_at};
 
-/// Rows of a page where a whole table is read.
+/// Rows per page when a whole table is read.
 const PAGE: usize = 1_000;
 
 /// Which edges of a memory.
@@ -48,10 +48,11 @@ impl AddAssign for Stored {
 pub struct Changes {
     /// Its revision now; 0 for a graph that was never written.
     pub revision: u64,
-    /// The revision that last removed the whole graph; 0 if none did. The graph's own for a reader whose revision is not one of
-    /// this graph, because it was erased or restored meanwhile: nothing that it knows holds.
+    /// The revision that last removed the whole graph; 0 if none did. If the reader's revision is not one of this
+    /// graph, because it was erased or restored meanwhile, this is the graph's own revision: nothing the reader knows
+    /// is valid.
     pub cleared_at: u64,
-    /// The tables that gained rows, in the order of [`Table::ALL`]; one that gained none may be among them.
+    /// The tables that gained rows, in the order of [`Table::ALL`]; may include some that gained none.
     pub tables: Vec<Table>,
 }
 
@@ -86,7 +87,7 @@ pub trait GraphStore: fmt::Debug + Send + Sync {
     /// The store's.
     async fn page(&self, agent: &Agent, table: Table, page: Page<'_>) -> Result<Vec<(u64, Row)>>;
 
-    /// How much the agent's graph holds.
+    /// The size of the agent's graph.
     ///
     /// # Errors
     /// The store's.
@@ -204,9 +205,9 @@ fn distinct(ids: &[String]) -> Vec<&str> {
     ids.iter().map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// A transaction on one agent's graph. Dropping it without [`commit`](Self::commit) keeps nothing, but other writers may
-/// then have to wait until the store notices; [`rollback`](Self::rollback) lets them go on at once. After an error it can
-/// only be rolled back.
+/// A transaction on one agent's graph. Dropping it without [`commit`](Self::commit) keeps nothing, but other writers
+/// may have to wait until the store notices; [`rollback`](Self::rollback) lets them continue at once. After an error it
+/// can only be rolled back.
 #[async_trait]
 pub trait GraphWrite: Send {
     /// Removes the whole graph.
@@ -242,8 +243,8 @@ pub trait GraphWrite: Send {
     /// Stores rows; a memory whose id is taken, among both kinds, is skipped, and so is an edge between two that have one.
     ///
     /// # Errors
-    /// `invalid_argument` and `too_large` for a key that no store can keep; `not_found`, naming the id, where an edge ends at
-    /// what is not in the agent's graph or of the wrong kind; the store's.
+    /// `invalid_argument` and `too_large` for a key that no store can keep; `not_found`, naming the id, if an edge
+    /// leads to something that is not in the agent's graph or of the wrong kind; the store's errors.
     async fn add(&mut self, table: Table, mut rows: Vec<Values>) -> Result<Stored> {
         let given = rows.len();
         let other = match table {

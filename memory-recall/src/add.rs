@@ -86,7 +86,7 @@ impl<P: Provider> Recall<P> {
             let confirmed = changes::confirm(log, confirmation, &ended).await?;
             items.extend(confirmed.items);
             if confirmed.prolongs {
-                // Readers drop what expires by what they read of it; in a new epoch they read it again.
+                // Readers drop expired turns by the times they have read, so a new epoch makes them reread.
                 head.epoch = self.epoch();
             }
             if options.again && !is_replacing {
@@ -137,7 +137,7 @@ impl<P: Provider> Recall<P> {
         Err(Error::new(ErrorKind::Conflict, why).with_retry(Retry::Never))
     }
 
-    /// Another writer was first, or else the log holds records behind its head.
+    /// Handles a conflict: another writer was first, or the log holds records beyond its head.
     pub(crate) async fn after_conflict(&self, log: &Log<'_>, seen: &SeenHead) -> Result<()> {
         if log.head().await?.version == seen.version {
             log.repair(seen, self.epoch()).await?;
@@ -145,7 +145,7 @@ impl<P: Provider> Recall<P> {
         Ok(())
     }
 
-    /// Embeds what has no vector yet. A text that cannot be embedded is found by words.
+    /// Embeds what has no vector yet. A text that cannot be embedded is found by its words only.
     async fn embed(&self, new: &[(Said<'_>, Expect)], vectors: &mut BTreeMap<usize, Option<StoredVector>>) {
         let Some(embedder) = &self.options.embedder else { return };
         let missing: Vec<Said<'_>> =
@@ -165,7 +165,7 @@ impl<P: Provider> Recall<P> {
     }
 }
 
-/// The answers of an embedder as they are stored; `None`: it failed, and the text is found by words.
+/// An embedder's answers in stored form; `None` if it failed, so that the text is found by its words only.
 pub(crate) fn stored(embedder: &dyn Embedder, answers: Vec<Result<Vec<f32>>>) -> Vec<Option<StoredVector>> {
     let stored: Vec<Result<StoredVector>> =
         answers.into_iter().map(|answer| StoredVector::answered(embedder.model(), answer)).collect();
@@ -176,12 +176,13 @@ pub(crate) fn stored(embedder: &dyn Embedder, answers: Vec<Result<Vec<f32>>>) ->
     stored.into_iter().map(Result::ok).collect()
 }
 
-/// What people said is kept, also a picture of which there is but a caption; what the runtime and its tools said is not memory.
+/// Whether a message is kept: what people said, including a picture with only a caption. What the runtime and its tools
+/// said is not memory.
 pub(crate) fn is_kept(message: &Message) -> bool {
     matches!(message.role, Role::User | Role::Assistant) && !message.is_blank()
 }
 
-/// The writes of the new turns, each with what is known of its digest.
+/// The writes for the new turns, each with what is known about its digest.
 pub(crate) async fn turns(
     log: &Log<'_>,
     new: &[(Said<'_>, Expect)],
@@ -234,7 +235,7 @@ pub(crate) async fn turns(
     Ok(items)
 }
 
-/// The numbers of the turns that new ones answer, by digest.
+/// The numbers of the turns that new turns answer, by digest.
 async fn answered(
     log: &Log<'_>,
     new: &[(Said<'_>, Expect)],

@@ -1,4 +1,4 @@
-//! What an `add` changes about turns that are there: corrections and confirmations.
+//! What an `add` changes about existing turns: corrections and confirmations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::store::keys;
 use crate::store::log::{Log, item, turn_item};
 use crate::store::record::{self, Head, Known, Record, StoredTurn};
 
-/// A turn, or a derived fact, that is there.
+/// An existing turn or derived fact.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) number: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The write of the changed turn, if nobody changed it meanwhile.
+    /// The write of the changed turn, provided that nobody has changed it since.
     pub(crate) fn rewritten(self) -> Result<NewEntry> {
         self.lasting(Ttl::Keep)
     }
@@ -29,7 +29,7 @@ impl Found {
         turn_item(self.number, self.turn, self.entry.metadata, Expect::Version(self.entry.version), ttl)
     }
 
-    /// The lifetime of one that is added again: the longer of the two.
+    /// The lifetime of a turn that is added again: the longer of the two.
     fn lifetime(&self, ttl: Ttl, now: Timestamp) -> Ttl {
         match (self.entry.expires_at, ttl) {
             (None, _) => Ttl::Keep,
@@ -44,11 +44,12 @@ impl Found {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Correction<'a> {
     pub(crate) id: &'a str,
-    /// The turn that superseded it before this correction, if one did.
+    /// The turn that superseded it before this correction, if any.
     pub(crate) ended_by: Option<&'a str>,
 }
 
-/// The writes that correct turns, and derived facts that stand on nothing else: they stay in the log, and no longer hold.
+/// The writes that correct turns, and derived facts supported by nothing else: they stay in the log, but no longer
+/// hold.
 pub(crate) async fn supersede(
     log: &Log<'_>,
     ids: &[FactId],
@@ -71,7 +72,8 @@ pub(crate) async fn supersede(
             return Err(Error::invalid("a fact cannot supersede itself; name the one that it corrects"));
         }
         match successor(log, &found.turn).await? {
-            // What no longer holds corrects nothing: two turns could end each other, and neither would be recalled.
+            // A turn that no longer holds must correct nothing: two turns could end each other, and neither would be
+            // recalled.
             None => {
                 if let Some(by) = correction.ended_by {
                     return Err(ended(corrected_by, by));
@@ -99,7 +101,7 @@ async fn successor<'a>(log: &Log<'_>, turn: &'a StoredTurn) -> Result<Option<&'a
     Ok(found.iter().flatten().next().map(|_| by))
 }
 
-/// What an `add` confirms: facts that it names, and turns whose words it says again.
+/// What an `add` confirms: facts that it names, and turns whose words it repeats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Confirmation<'a> {
     pub(crate) ids: &'a [FactId],
@@ -111,7 +113,7 @@ pub(crate) struct Confirmation<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// The writes that confirm turns, and what readers need to know of it.
+/// The writes that confirm turns, and what readers need to know about it.
 #[derive(Debug, Default)]
 pub(crate) struct Confirmed {
     pub(crate) items: Vec<NewEntry>,
@@ -121,7 +123,7 @@ pub(crate) struct Confirmed {
     pub(crate) prolongs: bool,
 }
 
-/// Confirms turns. What was said again and is corrected or gone stays as it is.
+/// Confirms turns. A repeated turn that has been corrected or is gone stays as it is.
 pub(crate) async fn confirm(
     log: &Log<'_>,
     Confirmation { ids, at, said_again, ttl, now: moment }: Confirmation<'_>,
@@ -172,12 +174,12 @@ pub(crate) async fn confirm(
     Ok(outcome)
 }
 
-/// The lifetime of what is written over something that had one.
+/// The lifetime when overwriting something that had one.
 pub(crate) fn until(ttl: Ttl) -> Ttl {
     if ttl == Ttl::Keep { Ttl::Never } else { ttl }
 }
 
-/// What is there of these numbers, in their order.
+/// What exists under these numbers, in their order.
 pub(crate) async fn at_numbers(log: &Log<'_>, numbers: &[u64]) -> Result<Vec<Found>> {
     let keys = numbers.iter().map(|number| keys::log(*number)).collect::<Result<Vec<_>>>()?;
     let mut found = Vec::new();
@@ -191,7 +193,7 @@ pub(crate) async fn at_numbers(log: &Log<'_>, numbers: &[u64]) -> Result<Vec<Fou
     Ok(found)
 }
 
-/// The turns of what is known, by number, as far as they are there.
+/// The existing turns among these, by number.
 pub(crate) async fn turns_of(
     log: &Log<'_>,
     known: &[Option<(Expect, Known)>],
@@ -201,8 +203,8 @@ pub(crate) async fn turns_of(
     Ok(at_numbers(log, &numbers).await?.into_iter().map(|found| (found.number, found)).collect())
 }
 
-/// The turns with these digests, in their order. Where logs were mixed, as by an import, the record that a digest names may be
-/// another turn.
+/// The turns with these digests, in their order. If logs were mixed, as by an import, the record that a digest points
+/// to may be a different turn.
 pub(crate) async fn named(log: &Log<'_>, digests: &[&str]) -> Result<Vec<Option<Found>>> {
     let known = log.known(digests).await?;
     let mut turns = turns_of(log, &known).await?;
@@ -214,7 +216,7 @@ pub(crate) async fn named(log: &Log<'_>, digests: &[&str]) -> Result<Vec<Option<
     Ok(digests.iter().zip(known).map(of).collect())
 }
 
-/// The turns of ids, in their order.
+/// The turns with these ids, in their order.
 pub(crate) async fn turns(log: &Log<'_>, ids: &[FactId], doing: &str) -> Result<Vec<Found>> {
     let unknown = |id: &FactId| {
         Error::not_found(format!("there is no fact `{id}` to {doing}; nothing was changed"))

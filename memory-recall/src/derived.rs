@@ -1,4 +1,4 @@
-//! Derived facts and the turns that they stand on.
+//! Derived facts and the turns that support them.
 
 use memory_core::layer::FactId;
 use memory_core::{Provider, Result};
@@ -8,7 +8,7 @@ use crate::recall::Recall;
 use crate::store::log::Log;
 
 impl<P: Provider> Recall<P> {
-    /// The derived facts that stand on at least one of these turns.
+    /// The derived facts supported by at least one of these turns.
     pub(crate) async fn standing_on(
         &self,
         log: &Log<'_>,
@@ -25,7 +25,7 @@ impl<P: Provider> Recall<P> {
         Ok(found)
     }
 
-    /// The derived facts of which every source is one of these turns, or was corrected before.
+    /// The derived facts of which every source is one of these turns or was corrected earlier.
     pub(crate) async fn standing_on_nothing_else(
         &self,
         log: &Log<'_>,

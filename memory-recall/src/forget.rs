@@ -57,8 +57,8 @@ impl<P: Provider> Recall<P> {
         Err(contended())
     }
 
-    /// Forgets what was named, and what was derived from turns that are `gone` alone, in one transaction. False: another
-    /// writer was first.
+    /// Forgets what was named, and what was derived only from `gone` turns, in one transaction. Returns false if
+    /// another writer was first.
     async fn bury(
         &self,
         log: &Log<'_>,
@@ -82,8 +82,8 @@ impl<P: Provider> Recall<P> {
         Ok(true)
     }
 
-    /// The writes that forget what was named, and what was derived from turns that are `gone` alone, and the numbers of all. The
-    /// digest `kept` goes on with another turn.
+    /// The writes that forget what was named and what was derived only from `gone` turns, and the numbers of all of
+    /// these. The digest `kept` continues with another turn.
     pub(crate) async fn burial(
         &self,
         log: &Log<'_>,
@@ -118,7 +118,8 @@ impl<P: Provider> Recall<P> {
         Ok((items, numbers))
     }
 
-    /// Forgets what was there when it began, in batches. Each begins an epoch, so that every reader starts anew.
+    /// Forgets everything that existed when it began, in batches. Each begins an epoch, so that every reader starts
+    /// over.
     async fn forget_all(&self, log: &Log<'_>) -> Result<ForgetOutcome> {
         let end = log.head().await?.next();
         let (mut from, mut forgotten, mut attempts) = (0, 0_u64, 0);
@@ -143,11 +144,11 @@ impl<P: Provider> Recall<P> {
     async fn forget_batch(&self, log: &Log<'_>, from: u64, end: u64) -> Result<Batch> {
         let seen = log.head().await?;
         let mut page = log.page(from, BATCH).await?;
-        // What has another key than a record, or cannot be read, goes too: nothing else removes it.
+        // Entries with other keys than records, and unreadable ones, go too: nothing else would remove them.
         let is_gone = |entry: &Entry| matches!(record::read(entry), Ok(Record::Gone));
         page.retain(|entry| keys::number(&entry.key).map_or(!is_gone(entry), |number| number < end));
         if page.is_empty() {
-            // What was derived meanwhile, from turns that are forgotten now.
+            // Facts derived in the meantime from turns that are forgotten now.
             let mut outcome = ForgetOutcome::new(Some(0));
             let buried = self.bury(log, &seen, Vec::new(), &|number| number < end, &mut outcome).await?;
             return Ok(match outcome.forgotten {
@@ -176,7 +177,7 @@ impl<P: Provider> Recall<P> {
 
 /// What became of a batch.
 enum Batch {
-    /// So many turns are forgotten, and every record before the next.
+    /// This many turns are forgotten, and every record before `next`.
     Done { turns: u64, next: u64 },
     /// There was nothing left.
     Nothing,
@@ -192,8 +193,9 @@ fn partly(forgotten: u64, error: Error) -> Error {
 
 /// The writes that leave of these records nothing but digests.
 ///
-/// Of a message with an id of its own the digest of its content is kept as well, unless another message is known by it. Of a
-/// derived fact that is `dropped` with its turns the digest says so: if they are added again, it may be derived again.
+/// For a message with its own id, the digest of its content is kept as well, unless another message is known by that.
+/// For a derived fact that is `dropped` with its turns, the digest says so: if they are added again, it may be derived
+/// again.
 async fn buried(
     log: &Log<'_>,
     entries: &[Entry],
@@ -205,7 +207,7 @@ async fn buried(
     for entry in entries {
         items.push(gone(entry)?);
         let Ok(Record::Turn(turn)) = record::read(entry) else { continue };
-        // Other words of the same message take the place of `kept`: its own are not forgotten.
+        // Different words of the same message replace `kept`, so its own are not forgotten.
         if turn.derived.is_none() && kept != Some(&turn.id) {
             contents.insert(digest::of_parts(
                 log.scope,

@@ -27,13 +27,13 @@ pub(crate) struct Said<'a> {
 pub(crate) struct Sorted<'a> {
     /// Those to store, and what to expect of their digests.
     pub(crate) new: Vec<(Said<'a>, Expect)>,
-    /// The numbers of turns whose words were said again, which confirms them.
+    /// The numbers of turns whose words were repeated, which confirms them.
     pub(crate) said_again: Vec<u64>,
     /// The digest of each message, new or known.
     pub(crate) digests: Vec<String>,
-    /// The turn whose place a message with its id and other words takes.
+    /// The turn that is replaced by a message with its id and different words.
     pub(crate) replaced: Option<Found>,
-    /// What superseded the turn of a correction that is known; `None`: it holds, or is new.
+    /// What superseded the known turn of a correction; `None` if the turn holds or is new.
     pub(crate) ended_by: Option<String>,
     pub(crate) outcome: AddOutcome,
 }
@@ -116,7 +116,7 @@ pub(crate) async fn sort<'a>(
                     }
                 } else {
                     outcome.known += 1;
-                    // With an id or a time it is the same message once more, and not said once more.
+                    // With an id or a time it is the same message delivered again, not said again.
                     if is_statement(said.message) {
                         sorted.said_again.push(*number);
                     }
@@ -135,7 +135,7 @@ pub(crate) async fn sort<'a>(
                 outcome.forgotten += 1;
                 continue;
             }
-            // Its turn is not there: an import that wrote the digest was interrupted before it came to the turn.
+            // Its turn does not exist: an import that wrote the digest was interrupted before it reached the turn.
             Some((expect, _)) => *expect,
             None => Expect::Absent,
         };
@@ -147,19 +147,19 @@ pub(crate) async fn sort<'a>(
     Ok(sorted)
 }
 
-/// Words of which nobody knows whether they were said once or twice: without an id and a time.
+/// Whether nobody can tell if the words were said once or twice: they have neither an id nor a time.
 fn is_statement(message: &Message) -> bool {
     message.id.is_none() && message.at.is_none()
 }
 
-/// Whether a message says what a turn does, and one of them has no time: an export gives what was said without one the time when
-/// it was stored.
+/// Whether a message and a turn say the same, and one of them has no time: an export gives turns without a time the
+/// time at which they were stored.
 fn says_the_same(message: &Message, turn: &StoredTurn) -> bool {
     (message.at.is_none() || turn.at.is_none())
         && (message.role, &message.name, &message.content) == (turn.role, &turn.speaker, &turn.text)
 }
 
-/// A digest, and what is known of it.
+/// A digest, and what is known about it.
 #[derive(Debug)]
 struct Place {
     digest: String,
@@ -171,13 +171,13 @@ impl Place {
         turns.get(&self.known.as_ref()?.1.n?).filter(|found| found.turn.id == self.digest)
     }
 
-    /// Whether nothing is known of it, or a turn that was not corrected.
+    /// Whether nothing is known about it, or a turn that was not corrected.
     fn holds(&self, turns: &BTreeMap<u64, Found>) -> bool {
         self.known.is_none() || self.turn(turns).is_some_and(|found| found.turn.superseded_by.is_none())
     }
 
-    /// The place of these words now. Each time that they are said after the turn with them was corrected, they are a turn of
-    /// their own, whose digest follows from that of the one before: a row, of which the last decides.
+    /// The current place of these words. Each time they are said after their turn was corrected, they become a new
+    /// turn, whose digest follows from the previous one: a chain, of which the last link counts.
     async fn last_of_row(self, log: &Log<'_>, turns: &mut BTreeMap<u64, Found>) -> Result<Self> {
         let (mut last, mut at_once) = (self, 1);
         loop {
@@ -196,7 +196,7 @@ impl Place {
         }
     }
 
-    /// This last of a row; the next, if its turn was corrected.
+    /// This last link of a chain, or the next one if its turn was corrected.
     async fn or_next(self, log: &Log<'_>, next: String, turns: &mut BTreeMap<u64, Found>) -> Result<Self> {
         turns.append(&mut turns_of(log, std::slice::from_ref(&self.known)).await?);
         let corrected = self.turn(turns).is_some_and(|found| found.turn.superseded_by.is_some());

@@ -116,7 +116,7 @@ impl<P: Provider> Recall<P> {
         for keys in keys.chunks(READ_AT_ONCE) {
             for (entry, found) in log.entries(keys).await?.into_iter().zip(ranked.by_ref()) {
                 bytes += entry.as_ref().map_or(0, |entry| entry.value.len_bytes());
-                // What was forgotten since, or has expired by the store's clock, is not there.
+                // Facts that have been forgotten since, or have expired by the store's clock, are missing.
                 let Some(mut fact) = entry.as_ref().map(fact).transpose()?.flatten() else { continue };
                 scored(&mut fact, found, query.explain);
                 facts.push(fact);
@@ -133,7 +133,7 @@ impl<P: Provider> Recall<P> {
         Ok(facts)
     }
 
-    /// A page of the facts of a session: the index knows them, so that no others are read.
+    /// A page of a session's facts. The index knows them, so no others are read.
     async fn of_session(
         &self,
         log: &Log<'_>,
@@ -186,7 +186,7 @@ impl<P: Provider> Recall<P> {
     }
 }
 
-/// The fact that an entry of the log holds; `None`: it is no turn.
+/// The fact in a log entry; `None` if it is not a turn.
 pub(crate) fn fact(entry: &Entry) -> Result<Option<Fact>> {
     let Record::Turn(turn) = record::read(entry)? else { return Ok(None) };
     let said = turn.said(entry);

@@ -1,12 +1,12 @@
 //! Conversations on any key/value provider: [`Recall`] gives it the facet [`MemoryLayer`](memory_core::MemoryLayer).
 //!
-//! - Turns are kept whole, with speaker, role, session, order, time and what they answer. Nothing is paraphrased.
+//! - Turns are kept whole, with speaker, role, session, order, time and the turn they answer. Nothing is paraphrased.
 //! - They are entries of the caller's scope, under a [reserved prefix](RESERVED_PREFIX): its quota, expiry, snapshots and
 //!   forgetting apply to them, and other processes see them at once.
-//! - `recall` ranks them by one linear score ([`rank`]) over an index in memory, which holds no text. One read of the
-//!   store tells whether the index is current; then only what is new is read.
+//! - `recall` ranks them by one linear score ([`rank`]) over an index in memory that holds no text. One read of the
+//!   store tells whether the index is current; if not, only what is new is read.
 //!
-//! `docs/spec/layer.md` numbers what the facet does, `docs/spec/recall.md` what this crate stores.
+//! `docs/spec/layer.md` numbers the behaviours of the facet, `docs/spec/recall.md` specifies what this crate stores.
 
 mod add;
 mod cache;

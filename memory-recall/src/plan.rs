@@ -12,13 +12,13 @@ use crate::known::{Said, sort};
 use crate::store::digest;
 use crate::store::log::Log;
 
-/// Answers what each of several `add`s would do, and stores nothing: what one would have stored is there for the next. Vectors
-/// are not computed.
+/// Answers what each of several `add`s would do, without storing anything: each sees what the earlier ones would have
+/// stored. Vectors are not computed.
 #[derive(Debug)]
 pub struct AddPlan<'a> {
     backend: &'a dyn Backend,
     max_value_bytes: usize,
-    /// The content of what would be stored, by digest; those of two scopes differ.
+    /// The content of what would be stored, by digest; digests differ between scopes.
     stored: BTreeMap<Digest, Digest>,
 }
 
@@ -26,7 +26,7 @@ pub struct AddPlan<'a> {
 type Digest = [u8; 32];
 
 impl<'a> AddPlan<'a> {
-    /// Plans for a store of values of at most so many bytes.
+    /// Plans for a store with values of at most this many bytes.
     #[must_use]
     pub fn new(backend: &'a dyn Backend, max_value_bytes: usize) -> Self {
         Self { backend, max_value_bytes, stored: BTreeMap::new() }

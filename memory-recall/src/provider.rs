@@ -80,7 +80,7 @@ impl<P: Provider> Provider for Recall<P> {
     }
 
     async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
-        // Words of what is erased must not stay in memory, whatever became of the call.
+        // Words of erased turns must not stay in memory, whatever the call's outcome.
         let erased = self.inner.erase(target).await;
         self.cache.clear();
         erased

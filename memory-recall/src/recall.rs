@@ -18,10 +18,10 @@ pub const DEFAULT_MEMORY_BYTES: usize = 256 << 20;
 pub struct RecallOptions {
     /// The weights of the signals.
     pub weights: Weights,
-    /// About how many bytes the conversations in memory may take over all scopes. The one that was used last stays, however
-    /// large it is. Default [`DEFAULT_MEMORY_BYTES`].
+    /// About how many bytes all conversations in memory may take. The most recently used one stays, however large it
+    /// is. Default [`DEFAULT_MEMORY_BYTES`].
     pub memory_bytes: usize,
-    /// What embeds turns and questions; `None`: turns are found by words, speakers, sessions and dates alone.
+    /// Embeds turns and questions; `None`: turns are found only by words, speakers, sessions and dates.
     pub embedder: Option<Arc<dyn Embedder>>,
 }
 
@@ -39,8 +39,8 @@ impl RecallOptions {
     }
 }
 
-/// A provider with conversations: it gives [`MemoryLayer`](memory_core::MemoryLayer) to a provider that serves key/value
-/// with compare-and-set and has no such facet of its own, and passes everything else through.
+/// A provider with conversations: adds [`MemoryLayer`](memory_core::MemoryLayer) to a provider that serves key/value
+/// with compare-and-set and has no such facet, and passes on everything else.
 ///
 /// Turns are entries of the caller's scope, under [`RESERVED_PREFIX`](crate::RESERVED_PREFIX).
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub struct Recall<P> {
 }
 
 impl<P: Provider> Recall<P> {
-    /// Wraps a provider. The clock decides what a question's "yesterday" is, and what has expired in memory.
+    /// Wraps a provider. The clock decides what "yesterday" means in a question, and what has expired in memory.
     #[must_use]
     pub fn new(inner: P, options: RecallOptions, clock: Arc<dyn Clock>, ids: Arc<dyn IdGen>) -> Self {
         let capabilities = inner.capabilities();
@@ -65,7 +65,7 @@ impl<P: Provider> Recall<P> {
         Self { inner, cache, counts, options, clock, ids, serves }
     }
 
-    /// Over a provider that serves these conversations already: to look after them from beside.
+    /// For a provider that already serves these conversations, to maintain them from outside.
     pub(crate) fn beside(
         inner: P,
         options: RecallOptions,

@@ -1,4 +1,4 @@
-//! The entries of a conversation as an export has them, for who adds its turns to another.
+//! The entries of a conversation in an export, for adding its turns to another.
 
 use memory_core::layer::{Fact, FactId, Message};
 use memory_core::{Backend, Entry, Result, Scope};
@@ -14,13 +14,13 @@ use crate::store::{digest, forgotten, keys};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ConversationEntry {
-    /// The end of the log. Where two are equal, so are their conversations, as far as they are complete.
+    /// The end of the log. If two are equal, so are their conversations, as far as they are complete.
     Head(ConversationHead),
-    /// A turn, or a fact that was drawn from turns.
+    /// A turn, or a fact extracted from turns.
     Fact(Box<Fact>),
     /// What is known of a digest.
     Digest,
-    /// What happened to turns, what was forgotten, and how far facts were drawn.
+    /// What happened to turns, what was forgotten, and the progress of extraction.
     Bookkeeping,
 }
 
@@ -28,21 +28,21 @@ pub enum ConversationEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversationHead(Head);
 
-/// What a scope knows of a fact by its id.
+/// What a scope knows about a fact's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownFact {
     /// Nothing, or its turn is missing.
     No,
-    /// It is there and holds.
+    /// It exists and holds.
     Holds,
-    /// It is there, and was superseded.
+    /// It exists, but was superseded.
     Superseded,
     /// It was forgotten.
     Forgotten,
 }
 
 impl ConversationEntry {
-    /// What an entry is; `None`: it is none of a conversation's.
+    /// What an entry is; `None` if it does not belong to a conversation.
     ///
     /// # Errors
     /// `corrupt` if it cannot be read.
@@ -76,7 +76,7 @@ impl ConversationEntry {
 }
 
 impl ConversationHead {
-    /// That of a scope; `None`: nothing was ever said there.
+    /// The end of a scope's log; `None` if nothing was ever said there.
     ///
     /// # Errors
     /// The store's errors.
@@ -85,7 +85,7 @@ impl ConversationHead {
     }
 }
 
-/// What a scope knows of facts by their ids.
+/// What a scope knows about facts with these ids.
 ///
 /// # Errors
 /// The store's errors.
@@ -112,7 +112,7 @@ pub async fn known_facts(backend: &dyn Backend, scope: &Scope, ids: &[&FactId]) 
 /// The id of the fact that a message with an id or a time becomes in a scope.
 ///
 /// # Errors
-/// None that is known: such an id is always valid.
+/// No known error: such an id is always valid.
 pub fn fact_of_message(scope: &Scope, message: &Message) -> Result<FactId> {
     FactId::new(digest::of_message(scope, message))
 }

@@ -1,4 +1,4 @@
-//! Vectors of turns that are there: whose they are, and new ones by the present model.
+//! Vectors of existing turns: which models they are from, and new ones by the current model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::store::vector::StoredVector;
 /// Turns that are embedded and rewritten together.
 const STEP: usize = 256;
 
-/// Whose vectors the turns of a scope have, facts drawn from them included.
+/// Which models' vectors a scope's turns have, including facts extracted from them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TurnVectorStats {
@@ -32,11 +32,11 @@ pub struct TurnVectorStats {
     pub stale: u64,
     /// Those that were stored without a vector: they are found by words alone, too.
     pub missing: u64,
-    /// The models of stale vectors, each with its turns.
+    /// The models of stale vectors, with the number of turns for each.
     pub stale_models: BTreeMap<String, u64>,
 }
 
-/// The vectors of turns in a store whose conversations this crate keeps.
+/// The vectors of turns in a store whose conversations this crate manages.
 #[derive(Debug)]
 pub struct TurnVectors {
     recall: Recall<Arc<dyn Provider>>,
@@ -44,7 +44,7 @@ pub struct TurnVectors {
 }
 
 impl TurnVectors {
-    /// Those of a store. `embedder` is the one that its conversations are recalled with.
+    /// For a store. `embedder` is the one used to recall its conversations.
     #[must_use]
     pub fn new(
         provider: Arc<dyn Provider>,
@@ -55,7 +55,7 @@ impl TurnVectors {
         Self { recall: Recall::beside(provider, RecallOptions::default(), clock, ids), embedder }
     }
 
-    /// Counts the turns of a scope by the models of their vectors. It reads every turn.
+    /// Counts a scope's turns by the model of their vectors. Reads every turn.
     ///
     /// # Errors
     /// The store's errors; `capability_unsupported` for one whose conversations are not this crate's.
@@ -86,11 +86,12 @@ impl TurnVectors {
         Ok(stats)
     }
 
-    /// Embeds every turn of a scope that has no vector of the present model, in steps. After each it calls `goes_on` with what
-    /// was done so far, and ends if that says no. What was done stays, also after an error; run again, it goes on from there.
+    /// Embeds every turn of a scope without a vector of the current model, in steps. After each, calls `goes_on` with
+    /// the progress so far, and stops if that returns false. What was done stays, even after an error; running it again
+    /// continues from there.
     ///
-    /// `failed` counts texts for which the model has no vector, and turns that have no room for one; they do not remain. Nothing
-    /// but the vector of a turn changes. Other processes find the turns by their new vectors once this returns.
+    /// `failed` counts texts that the model has no vector for, and turns without room for one; they do not remain. Only
+    /// the vectors of turns change. Other processes find the turns by their new vectors once this returns.
     ///
     /// # Errors
     /// The embedder's and the store's errors; `capability_unsupported` as [`TurnVectors::stats`].
@@ -152,7 +153,7 @@ impl TurnVectors {
         found.turn.vector.as_ref().is_none_or(|vector| vector.foreign(model).is_some())
     }
 
-    /// The turns with new vectors, as they are to be written, and how many have one and have none.
+    /// The turns with new vectors, ready to be written, and how many got one and how many did not.
     async fn embedded(&self, turns: Vec<Found>) -> Result<(Vec<NewEntry>, u64, u64)> {
         let texts: Vec<String> = turns
             .iter()
@@ -175,7 +176,7 @@ impl TurnVectors {
         Ok((items, embedded, failed))
     }
 
-    /// Begins an epoch, so that every reader takes over the new vectors.
+    /// Begins an epoch, so that every reader picks up the new vectors.
     async fn tell(&self, log: &Log<'_>) -> Result<()> {
         for _ in 0..ATTEMPTS {
             let seen = log.head().await?;
@@ -188,7 +189,7 @@ impl TurnVectors {
     }
 }
 
-/// The turns among the next records of the log; `None`: there are no more records.
+/// The turns among the next records of the log; `None` if there are no more records.
 async fn turns_from(log: &Log<'_>, next: &mut u64) -> Result<Option<Vec<Found>>> {
     let page = log.page(*next, STEP).await?;
     let Some(last) = page.last() else { return Ok(None) };

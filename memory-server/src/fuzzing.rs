@@ -1,4 +1,4 @@
-//! Entry points for the fuzz targets in `fuzz/` only: the importers, what an MCP client sends, and requests over HTTP.
+//! Entry points for the fuzz targets in `fuzz/`: the importers, an MCP client's messages, and HTTP requests.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ pub fn turns(format: &str, bytes: &[u8]) -> std::io::Result<Option<Imported>> {
     Ok(Some(imported))
 }
 
-/// Imports bytes as an export, one record a call, and returns how many were stored and the complaints.
+/// Imports bytes as an export, one record per call. Returns how many were stored, and the complaints.
 ///
 /// # Errors
 /// `corrupt` if the bytes are not an export.
@@ -85,7 +85,7 @@ pub async fn records(bytes: &[u8], backend: &dyn Backend, scope: &Scope) -> Resu
     Ok((stored, broken))
 }
 
-/// What becomes of a line from an MCP client.
+/// How a line from an MCP client is handled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum McpLine {
     /// A tool call with its arguments, verbatim.
@@ -100,7 +100,7 @@ pub enum McpLine {
     Empty,
 }
 
-/// Reads bytes as an MCP client's messages, `step` bytes at a time.
+/// Reads bytes as messages of an MCP client, `step` bytes at a time.
 ///
 /// # Errors
 /// Never: reading from memory does not fail.
@@ -141,7 +141,7 @@ pub fn mcp_answer(text: &str, id: i64) -> std::io::Result<Vec<u8>> {
     ))
 }
 
-/// Everything that `memory serve --http` serves, without a socket.
+/// Everything that `memory serve --http` serves, but without a socket.
 pub struct HttpServer {
     runtime: tokio::runtime::Runtime,
     served: Served,
@@ -156,7 +156,7 @@ pub struct HttpAnswer {
     pub status: u16,
     /// Its `Content-Type`.
     pub kind: String,
-    /// Its body; of a stream of events, nothing.
+    /// Its body; empty for a stream of events.
     pub body: Vec<u8>,
 }
 
@@ -164,10 +164,10 @@ pub struct HttpAnswer {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl HttpServer {
-    /// A server on a memory that is opened inside.
+    /// A server for a memory that it opens itself.
     ///
     /// # Errors
-    /// As opening, and where the host gives no runtime.
+    /// Those of opening; if no runtime can be started.
     pub fn new(url: &str) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -185,7 +185,7 @@ impl HttpServer {
         &self.token
     }
 
-    /// The answer to a request; `None` for one that no server would read. `Err` if it does not come in time.
+    /// The answer to a request; `None` if no server would read the request. `Err` if the answer takes too long.
     ///
     /// # Errors
     /// `timeout`.

@@ -1,6 +1,6 @@
 //! The command `memory`: agent memory from a terminal.
 //!
-//! What it does is in `docs/cli.md`, the formats it imports in `docs/importing.md`. Everything is in the library so
+//! `docs/cli.md` describes its commands, `docs/importing.md` the formats it imports. Everything is in the library so
 //! that tests and `memory-lab` can use it; it is not an interface for other crates.
 
 // A command's future nests one future per layer down to the backend's connection, which counts against this limit.

@@ -71,7 +71,7 @@ pub(crate) fn commit(error: rusqlite::Error) -> Error {
     engine(error)
 }
 
-/// Another process held the lock past the timeout.
+/// Another process held the lock for longer than the timeout.
 pub(crate) fn locked() -> Error {
     Error::unavailable(
         "another process kept the database locked for the whole busy timeout; nothing was written, try again",

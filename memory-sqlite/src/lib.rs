@@ -6,12 +6,12 @@
 //! - Concurrent writes commit in groups: each caller gets its own answer, all share one commit and one sync.
 //! - Short reads run on the caller's thread; slow operations run on the crate's own threads.
 //! - Text search is [`memory_core::lexical`]: scores depend only on the scope's own entries.
-//! - With an embedder ([`SqliteProvider::with_embedder`]) it also searches by meaning: vectors are stored beside the
+//! - With an embedder ([`SqliteProvider::with_embedder`]) it also searches by vectors: they are stored next to the
 //!   entries, scanned in memory within a budget, and scored exactly from what is stored. No write leaves a stale
 //!   vector.
 //!
-//! It needs no particular async runtime. Without the feature `sql` (on by default) it serves no SQL to agents, and neither the
-//! statements' grammar nor the sandbox is compiled; a store that holds agents' databases is then refused.
+//! It needs no particular async runtime. Without the feature `sql` (on by default), it serves no SQL to agents, and
+//! neither the SQL grammar nor the sandbox is compiled; a store that holds agents' databases is then refused.
 
 #![cfg_attr(
     not(feature = "sql"),
@@ -38,14 +38,15 @@ pub use config::{Durability, SharedDatabase, SqlConfig, SqliteConfig};
 pub use file::repair::{RepairOptions, Repaired, SchemaObject, quick_check, repair};
 pub use provider::{SqliteProvider, wait_until_closed};
 
-/// Prepares SQLite for agents' statements, whose memory is metered. Opening a provider does it too; a process that uses
-/// SQLite for something else first must call this before that, or it gets no SQL for agents. Only the first call has an effect.
+/// Prepares SQLite for agents' statements, whose memory is metered. Opening a provider does this too. A process that
+/// uses SQLite for something else first must call this before, or it gets no SQL for agents. Only the first call has an
+/// effect.
 pub fn prepare_process() {
     #[cfg(feature = "sql")]
     sandbox::heap::install();
 }
 
-/// Switching off layers of the SQL sandbox, to see what each one stops. Never for production.
+/// Switches off layers of the SQL sandbox, to see what each one stops. Never for production.
 #[cfg(feature = "lab")]
 pub mod lab {
     pub use crate::sandbox::{Layers, ScratchDatabase};

@@ -1,7 +1,7 @@
-//! A build without the feature `sql` serves key/value and search alone.
+//! A build without the feature `sql`, which serves only key/value and search.
 //!
-//! Databases that another build made for agents are never passed over in silence: as long as there are any, opening,
-//! forgetting and eviction refuse, since this build could not remove them.
+//! Databases that another build made for agents are never silently ignored: as long as any exist, opening, forgetting
+//! and eviction refuse, because this build could not remove them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::config::SqlConfig;
 use crate::error::file;
 use crate::lifecycle::eviction::{self, Judging};
 
-/// Takes the place of the engine for agents' SQL.
+/// Stands in for the engine for agents' SQL.
 #[derive(Debug)]
 pub(crate) struct Engine {
     store: Arc<Store>,
     pub(crate) is_served: bool,
-    /// Where databases lie that another build made; `None` for a store in memory.
+    /// Where another build's databases are; `None` for a store in memory.
     root: Option<PathBuf>,
 }
 
@@ -39,7 +39,7 @@ impl Engine {
         Ok(Arc::new(engine))
     }
 
-    /// Fails with `capability_unsupported` where a scope has a database.
+    /// Fails with `capability_unsupported` if any scope has a database.
     pub(crate) fn check(&self) -> Result<()> {
         let Some(root) = &self.root else { return Ok(()) };
         let items = match std::fs::read_dir(root) {
@@ -65,7 +65,7 @@ impl Engine {
         self.check()?;
         let scopes = self.store.read(eviction::intents).await?;
         for scope in &scopes {
-            // Their files are gone, so nothing is left to remove.
+            // Its files are gone, so nothing is left to remove.
             let target = Target::of(scope);
             let writer = &self.store.writer;
             writer.submit(Cost::entry(0), move |batch| eviction::clear(batch, &target, None)).await?;

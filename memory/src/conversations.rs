@@ -1,4 +1,4 @@
-//! Conversations on stores of entries, and how they stand among the entries.
+//! Conversations on stores of entries, kept apart from the other entries.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ pub use memory_recall::{
     fact_of_message, known_facts,
 };
 
-/// What embeds turns: the embedder that the store is opened with, or else the model that comes with the library.
+/// What embeds turns: the store's embedder, or else the bundled model.
 pub(crate) fn embedder(provider: &dyn Provider, context: &OpenContext) -> Result<Option<Arc<dyn Embedder>>> {
     let capabilities = provider.capabilities();
-    // As `Recall` decides on whether conversations are its own.
+    // The same condition by which `Recall` decides whether conversations are its own.
     if !cfg!(feature = "recall")
         || capabilities.memory_layer
         || !(capabilities.kv && capabilities.compare_and_set)
@@ -63,11 +63,11 @@ pub(crate) fn with_conversations(
     provider
 }
 
-/// Memory for the conversations from which facts are extracted, in bytes, beside what recalls need.
+/// Memory for the conversations from which facts are extracted, in bytes, in addition to what recalls need.
 #[cfg(feature = "recall")]
 const EXTRACT_MEMORY_BYTES: usize = 64 << 20;
 
-/// What waits for extraction in a store whose conversations are this library's own, with the real clock and ids.
+/// What waits for extraction in a store whose conversations this library manages, with the real clock and ids.
 #[cfg(feature = "recall")]
 #[must_use]
 pub fn extraction_queue(
@@ -80,8 +80,8 @@ pub fn extraction_queue(
     extract::ExtractionQueue::new(Arc::new(memory.clone()), recall, options, clock, ids)
 }
 
-/// The vectors of turns in a store whose conversations are this library's own, with the real clock and ids; `None`: turns have
-/// none there, or are another's.
+/// The vectors of turns in a store whose conversations this library manages, with the real clock and ids; `None` if
+/// turns have none, or something else manages them.
 #[cfg(feature = "recall")]
 #[must_use]
 pub fn turn_vectors(memory: &crate::Memory) -> Option<TurnVectors> {
@@ -90,7 +90,7 @@ pub fn turn_vectors(memory: &crate::Memory) -> Option<TurnVectors> {
     Some(TurnVectors::new(Arc::new(memory.clone()), embedder, clock, ids))
 }
 
-/// Whether a key is one of a conversation, which `add` and `forget` alone write.
+/// Whether a key belongs to a conversation; only `add` and `forget` write those.
 #[must_use]
 pub fn is_reserved(key: &str) -> bool {
     #[cfg(feature = "recall")]
@@ -102,7 +102,7 @@ pub fn is_reserved(key: &str) -> bool {
     };
 }
 
-/// Refuses to write an entry of a conversation by its key.
+/// Refuses to write a conversation's entry by its key.
 ///
 /// # Errors
 /// `invalid_argument` for a reserved key.
@@ -126,7 +126,7 @@ pub fn check_writable(_key: &memory_core::Key) -> Result<()> {
     Ok(())
 }
 
-/// Lists entries without those of a conversation, unless the prefix asks for them.
+/// Lists entries other than those of conversations, unless the prefix asks for them.
 ///
 /// # Errors
 /// As [`Backend::list`].
@@ -141,7 +141,7 @@ pub async fn list_entries(backend: &dyn Backend, scope: &Scope, mut query: ListQ
     }
     page.entries.retain(|entry| !is_reserved(entry.key.as_str()));
     if page.next.is_some() {
-        // Behind the last key of a conversation: they are all ASCII.
+        // Skip past the last key of a conversation; those keys are all ASCII.
         let behind = Key::new(format!("{reserved}\u{7f}"))?;
         query.cursor = Some(Cursor::after_key(scope, &prefix, &behind));
         query.limit = limit.saturating_sub(page.entries.len()).max(1);
@@ -152,10 +152,10 @@ pub async fn list_entries(backend: &dyn Backend, scope: &Scope, mut query: ListQ
     Ok(page)
 }
 
-/// Searches entries without those of a conversation, unless the prefix asks for them.
+/// Searches entries other than those of conversations, unless the prefix asks for them.
 ///
-/// Where these take the place of others, more are asked for: at most `max_top_k`, and if all of those are of a conversation, what
-/// has another source than they have.
+/// If conversations displace other hits, asks for more: at most `max_top_k`, and if all of those belong to
+/// conversations, only for other sources.
 ///
 /// # Errors
 /// As [`Backend::search`].
@@ -172,7 +172,7 @@ pub async fn search_entries(
         return Ok(results);
     }
     let (mut all, mut left) = own_hits(&mut results);
-    // A further search only where it can find more.
+    // Search again only if that can find more.
     if left == all || left == top_k || all < top_k {
         return Ok(results);
     }
@@ -198,7 +198,7 @@ pub async fn search_entries(
     Ok(results)
 }
 
-/// Leaves out hits of a conversation; how many hits there were, and how many there are.
+/// Removes the hits of conversations; returns how many hits there were and how many are left.
 #[cfg(feature = "recall")]
 fn own_hits(results: &mut SearchResults) -> (usize, usize) {
     let all = results.hits.len();
@@ -206,7 +206,7 @@ fn own_hits(results: &mut SearchResults) -> (usize, usize) {
     (all, results.hits.len())
 }
 
-/// Whether a prefix is one of keys of a conversation alone.
+/// Whether only keys of conversations can have this prefix.
 #[cfg(feature = "recall")]
 fn asks_for_reserved(prefix: &str) -> bool {
     let reserved = memory_recall::RESERVED_PREFIX;
@@ -238,14 +238,14 @@ pub async fn list_entries(backend: &dyn Backend, scope: &Scope, query: ListQuery
 
 /// Merges what several scopes recalled, each best first, into one answer of at most `top_k`, best first.
 ///
-/// Facts are compared by their similarity to the question, which means the same in every scope, or else by their score. The order
-/// within a scope stays as it is.
+/// Facts are compared by their similarity to the question, which means the same in every scope, or else by their score.
+/// Each scope keeps its own order.
 #[must_use]
 pub fn merged<T: Clone>(recalled: Vec<(T, Vec<Fact>)>, top_k: usize) -> Vec<(T, Fact)> {
     let near = |fact: &Fact| fact.similarity.or(fact.score).unwrap_or(0.0);
     let mut all: Vec<(f64, T, Fact)> = Vec::new();
     for (scope, facts) in recalled {
-        // A fact counts as near as the nearest that follows it, so that sorting keeps the scope's own order.
+        // A fact counts as near as the nearest one after it, so that sorting keeps the scope's own order.
         let mut nearest = 0.0_f64;
         let counted = facts.into_iter().rev().map(|fact| {
             nearest = nearest.max(near(&fact));

@@ -20,7 +20,7 @@ use memory_core::{Embedder, Error, ErrorKind, Result, Retry};
 use crate::config::sections::embedders::{EgressSection, EmbedderSection, StaticSection};
 use crate::factory::OpenContext;
 
-/// Opens the local static model in `folder`. Reads its files; downloads nothing.
+/// Opens the local static model in `folder`. Reads its files, downloads nothing.
 ///
 /// # Errors
 /// `capability_unsupported` without the cargo feature `embed-static`; otherwise the errors of the model's files.
@@ -29,10 +29,10 @@ pub fn open_static(folder: impl AsRef<Path>) -> Result<Arc<dyn Embedder>> {
     local(&section, Path::new(""))
 }
 
-/// The name, in `memory.toml` and on the command line, of the model that comes with the library.
+/// The name of the model bundled with the library, in `memory.toml` and on the command line.
 pub const BUNDLED: &str = "bundled";
 
-/// Opens the model that comes with the library: no file, no download.
+/// Opens the model bundled with the library. Needs no file and no download.
 ///
 /// # Errors
 /// `capability_unsupported` without the cargo feature `model`.
@@ -50,7 +50,7 @@ pub fn open_bundled() -> Result<Arc<dyn Embedder>> {
     Err(not_built(BUNDLED, "model"))
 }
 
-/// Opens what a section of `memory.toml` describes.
+/// Opens the embedder that a section of `memory.toml` describes.
 pub(crate) fn open(
     section: &EmbedderSection,
     egress: &EgressSection,
@@ -101,7 +101,7 @@ fn remote(
     )?))
 }
 
-/// The hosts that `[egress]` allows, and these.
+/// The hosts that `[egress]` allows, plus these.
 #[cfg(any(feature = "embed-openai", feature = "chat-openai"))]
 pub(crate) fn policy(
     egress: &EgressSection,

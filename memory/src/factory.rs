@@ -1,4 +1,4 @@
-//! Factories: what opens the URLs of a scheme, and what it gets.
+//! Factories: they open the URLs of a scheme.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use memory_core::{Capabilities, Clock, Embedder, IdGen, Provider, Result};
 use crate::system::{RandomIds, SystemClock};
 use crate::url::BackendUrl;
 
-/// What a store is opened for. It matters where opening could create the store: for files, and tables of PostgreSQL. A store
-/// that is not there is `not_found`, with `missing: "store"` in the error's details.
+/// What a store is opened for. Relevant for stores that opening could create: files, and tables in PostgreSQL. A
+/// missing store is `not_found`, with `missing: "store"` in the error's details.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// Anything; a missing store is created.
@@ -19,11 +19,11 @@ pub enum Access {
     Create,
     /// Anything; a missing store is `not_found`.
     Existing,
-    /// Reading only: a missing store is `not_found`, and a file that this process may not write is read as it is.
+    /// Reading only. A missing store is `not_found`, and a file that this process cannot write is read as it is.
     Read,
 }
 
-/// What a factory gets besides the URL.
+/// What a factory is given besides the URL.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OpenContext {
@@ -31,24 +31,24 @@ pub struct OpenContext {
     pub clock: Arc<dyn Clock>,
     /// The source of new ids.
     pub ids: Arc<dyn IdGen>,
-    /// The base of relative paths; `None`: the working directory.
+    /// The base of relative paths; `None` for the working directory.
     pub base_dir: Option<PathBuf>,
-    /// Hosts that services may have besides public addresses by https, as `host:port`: they may have private addresses
-    /// and be used without TLS.
+    /// Hosts that services may use besides public addresses over https, as `host:port`: private addresses and plain
+    /// HTTP are allowed for them.
     pub allowed_hosts: Vec<String>,
     /// The embedder for entries; `None`: no vectors.
     pub embedder: Option<Arc<dyn Embedder>>,
     /// What the store is opened for.
     pub access: Access,
-    /// What the signals of a recall weigh.
+    /// The weights of a recall's signals.
     #[cfg(feature = "recall")]
     pub weights: memory_recall::rank::Weights,
-    /// Whether the caller set `clock`, instead of the default.
+    /// Whether the caller set `clock` rather than leaving the default.
     pub(crate) clock_is_given: bool,
 }
 
 impl OpenContext {
-    /// The clock, if [`Registry::with_clock`](crate::Registry::with_clock) set one: for backends that otherwise use
+    /// The clock set by [`Registry::with_clock`](crate::Registry::with_clock), if any: for backends that otherwise use
     /// their own.
     #[must_use]
     pub fn given_clock(&self) -> Option<Arc<dyn Clock>> {
@@ -78,19 +78,19 @@ pub trait Factory: Send + Sync + Debug {
     /// Opens `url`, within bounded time. Unknown parameters are refused by name.
     ///
     /// # Errors
-    /// `invalid_argument` for a malformed URL; the backend's errors. No error shows credentials.
+    /// `invalid_argument` for a malformed URL; the backend's errors. Errors never show credentials.
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>>;
 
-    /// Refuses a URL that [`open`](Self::open) would refuse for what it says, without opening anything.
+    /// Refuses a URL whose content [`open`](Self::open) would refuse, without opening anything.
     ///
     /// # Errors
-    /// As [`open`](Self::open), as far as that shows without the store.
+    /// Those of [`open`](Self::open), as far as they can be detected without the store.
     fn check(&self, _url: &BackendUrl, _context: &OpenContext) -> Result<()> {
         Ok(())
     }
 
-    /// The facets of every store of this scheme, whether it compares and sets, and who owns embedding, as far as that is
-    /// known without opening one; `None`: it is not. So a configuration that could not be opened is refused before.
+    /// The facets that every store of this scheme has, whether it compares and sets, and who owns embedding; `None` if
+    /// that is not known without opening one. With this, a configuration that could not be opened is refused early.
     fn serves(&self) -> Option<Capabilities> {
         None
     }

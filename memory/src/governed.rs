@@ -1,5 +1,5 @@
-//! Shared state of several agents (feature `governed`): `docs/governed.md`. A note becomes state that others read only when
-//! what it means is certain.
+//! Shared state of several agents (feature `governed`): `docs/governed.md`. A note becomes state that others read only
+//! when its meaning is certain.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ pub async fn open(memory: &Memory, tenant: &TenantId, space: &str) -> Result<Spa
     Space::open(provider, tenant, space, Arc::new(SystemClock), Arc::new(RandomIds), Options::default()).await
 }
 
-/// A pipeline of this space with the deciders of this build.
+/// A pipeline for this space with the deciders of this build.
 #[must_use]
 pub fn pipeline(space: &Space) -> PromotionPipeline {
     PromotionPipeline::new(space, Arc::new(Rules), Arc::new(Calibrated::new()))
 }
 
-/// A pipeline of this space whose notes are read by this language model, or by rules without one.
+/// A pipeline for this space whose notes are read by this language model, or by rules if there is none.
 #[must_use]
 pub fn pipeline_with(space: &Space, model: Option<Arc<dyn ChatModel>>) -> PromotionPipeline {
     match model {

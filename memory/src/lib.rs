@@ -1,7 +1,7 @@
-//! Memory for AI agents: the crate that the author of a runtime depends on.
+//! Memory for AI agents: the crate that a runtime depends on.
 //!
 //! - [`open`] and [`Registry`]: a backend by URL, always behind [`Checked`];
-//! - [`embedders`]: computing vectors for entries;
+//! - [`embedders`]: compute vectors for entries;
 //! - [`conversations`]: `add` and `recall` on stores of entries (feature `recall`);
 //! - [`config`]: `memory.toml` with named backends, agents and limits;
 //! - `definitions` (feature `sqlite`): backends defined at run time;
@@ -10,20 +10,20 @@
 //! - [`gc`]: evicts unused scopes;
 //! - [`drift`]: refuses writes that would overwrite someone else's change;
 //! - `governed` (feature `governed`): shared state of several agents;
-//! - `hierarchical` (feature `hierarchical`): sessions and a graph of knowledge per agent;
+//! - `hierarchical` (feature `hierarchical`): sessions and a knowledge graph per agent;
 //! - [`models`]: the language model of `memory.toml` (feature `chat-openai`);
-//! - [`Policy`]: what the operator allows an agent; by default nothing;
+//! - [`Policy`]: what the operator allows an agent, by default nothing;
 //! - [`MemoryTool`]: the one tool that a runtime gives its model;
 //! - [`FilesTool`]: the same memory as files, for models that know such a tool;
-//! - [`schemas`]: tools in the form of each provider of models;
+//! - [`schemas`]: tools in the form that each model provider expects;
 //! - [`snapshot`]: saving a store to a file, restoring it, and migrating between stores;
 //! - [`system`]: the real clock and ids;
 //! - `workers` (feature `sql-workers`): SQL in worker processes.
 //!
-//! Everything in `memory-core` is re-exported. Cargo features select backends, `sqlite` (on by default), `postgres`,
-//! `mem0`, `mem9` and `remote`; `sql`, with which SQLite also serves SQL to agents; `recall` (on by default), with which stores of
-//! entries also serve conversations; embedders, `embed-static` and `embed-openai`; and `chat-openai`, a language model.
-//! Without features there is no database, and [`Registry::register`] adds your own.
+//! Everything in `memory-core` is re-exported. Cargo features select the backends `sqlite` (on by default), `postgres`,
+//! `mem0`, `mem9` and `remote`; `sql`, with which SQLite also serves SQL to agents; `recall` (on by default), with
+//! which stores of entries also serve conversations; the embedders `embed-static` and `embed-openai`; and
+//! `chat-openai`, a language model. Without features there is no database; [`Registry::register`] adds your own.
 
 pub mod audit;
 mod backends;

@@ -15,16 +15,16 @@ use memory_core::{
 /// An open backend, always behind [`Checked`]: arguments are validated, and operations that the backend does not
 /// advertise are refused before they reach it. Cloning shares it.
 ///
-/// It is itself a [`Provider`], and dereferences to one, so that no trait needs to be imported to call its methods.
+/// It is itself a [`Provider`], and dereferences to one, so you can call its methods without importing a trait.
 #[derive(Clone, Debug)]
 pub struct Memory {
     provider: Arc<Checked<Arc<dyn Provider>>>,
     embedding_model: Option<EmbeddingModel>,
     conversation_embedder: Option<Arc<dyn Embedder>>,
     drift_backups: Option<PathBuf>,
-    /// The name of its fallback, where it is two stores.
+    /// The name of its fallback, if it is a pair of stores.
     fallback: Option<String>,
-    /// The graphs of tenants, which all runs share with the indexes of recall.
+    /// The graphs of tenants and their recall indexes, shared by all runs.
     #[cfg(feature = "hierarchical")]
     graphs: Arc<crate::hierarchical::tenants::Opened>,
 }
@@ -62,13 +62,13 @@ impl Memory {
         })
     }
 
-    /// The tenant's graphs, opened once for all who share this backend.
+    /// The tenant's graphs, opened once for everyone who shares this backend.
     #[cfg(feature = "hierarchical")]
     pub(crate) async fn graphs(
         &self,
         tenant: &TenantId,
     ) -> Result<Arc<crate::hierarchical::tenants::TenantGraphs>> {
-        // Not a clone of this value, which would keep itself open.
+        // Not a clone of `self`, which would keep itself open.
         let provider = Arc::<Checked<Arc<dyn Provider>>>::clone(&self.provider);
         self.graphs.of(provider, tenant).await
     }
@@ -79,15 +79,15 @@ impl Memory {
         self
     }
 
-    /// Records the name of the fallback that is paired with it.
+    /// Records the name of the fallback it is paired with.
     #[cfg(feature = "sqlite")]
     pub(crate) fn with_fallback(mut self, name: String) -> Self {
         self.fallback = Some(name);
         self
     }
 
-    /// Refuses what a store does not serve together with its fallback, although each may serve it alone; `operation` is
-    /// named, and `instead` says what to do.
+    /// Refuses what a store cannot serve together with its fallback, although each could serve it alone. `operation`
+    /// names it, and `instead` says what to do.
     ///
     /// # Errors
     /// `capability_unsupported` if it has a fallback.
@@ -100,13 +100,13 @@ impl Memory {
         Err(refused.with_detail("operation", operation).with_detail("fallback", fallback.as_str()))
     }
 
-    /// Records what turns of conversations are embedded with.
+    /// Records the embedder for turns of conversations.
     pub(crate) fn with_conversation_embedder(mut self, embedder: Option<Arc<dyn Embedder>>) -> Self {
         self.conversation_embedder = embedder;
         self
     }
 
-    /// What turns of conversations are embedded with.
+    /// The embedder for turns of conversations.
     #[cfg(feature = "recall")]
     pub(crate) fn conversation_embedder(&self) -> Option<&Arc<dyn Embedder>> {
         self.conversation_embedder.as_ref()
@@ -120,20 +120,20 @@ impl Memory {
         self
     }
 
-    /// The folder where scopes are saved; `None`: they are not.
+    /// The folder where scopes are saved; `None` if they are not saved.
     #[must_use]
     pub fn drift_backups(&self) -> Option<&Path> {
         self.drift_backups.as_deref()
     }
 
-    /// The model of the embedder it was opened with; `None`: no embedder, or the provider has its own.
+    /// The model of the embedder it was opened with; `None` if there is no embedder or the provider has its own.
     #[must_use]
     pub fn embedding_model(&self) -> Option<&EmbeddingModel> {
         self.embedding_model.as_ref()
     }
 
-    /// The model that turns of conversations are embedded with: that of the embedder it was opened with, or else the one
-    /// that the cargo feature `model` brings; `None`: turns are found without vectors, or the provider keeps its own.
+    /// The model for turns of conversations: that of the embedder it was opened with, or else that of the cargo feature
+    /// `model`. `None` if turns are found without vectors or the provider has its own.
     #[must_use]
     pub fn conversation_model(&self) -> Option<&EmbeddingModel> {
         self.conversation_embedder.as_ref().map(|embedder| embedder.model())

@@ -1,4 +1,4 @@
-//! Opening the language model that `memory.toml` names (feature `chat-openai`).
+//! Opens the language model named in `memory.toml` (feature `chat-openai`).
 
 use std::path::Path;
 use std::sync::Arc;

@@ -20,25 +20,25 @@ pub const MAX_ANSWER_BYTES: usize = 8 * MAX_PAGE_BYTES;
 /// Highest limit of a call's input.
 pub const MAX_INPUT_BYTES: usize = 128 << 20;
 
-/// The shared space of a tenant where none is named.
+/// A tenant's shared space if none is named.
 pub const DEFAULT_SPACE: &str = "shared";
 
-/// What an agent may do with shared state (`docs/governed.md`): each includes those before it.
+/// What an agent may do with shared state (`docs/governed.md`). Each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SharedAccess {
-    /// Read it: `shared`, `why`, and what it has written that waits: `pending`.
+    /// Read: `shared`, `why`, and `pending` for its own writes that wait.
     Read,
     /// Write notes, with the trust of an agent.
     Note,
-    /// End what others began, and decide what waits: its notes have the trust of an authority.
+    /// End what others began and decide what waits: its notes have the trust of an authority.
     Authority,
-    /// Have notes and rows forgotten, with all that was derived from them: `forget_shared`.
+    /// Have notes and rows forgotten, with everything derived from them: `forget_shared`.
     Forget,
 }
 
-/// What an agent may do with its own graph (`docs/hierarchical.md`): each includes those before it.
+/// What an agent may do with its own graph (`docs/hierarchical.md`). Each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -47,7 +47,7 @@ pub enum GraphAccess {
     Read,
     /// Add memories and relate them: `remember` and `relate`.
     Add,
-    /// Say that a memory replaces another, which then comes last in every recall.
+    /// Mark a memory as replaced by another; it then comes last in every recall.
     Supersede,
 }
 
@@ -62,10 +62,10 @@ pub enum OfferedTool {
     Files,
 }
 
-/// The operator's rules for one agent. The default denies everything.
+/// The operator's rules for one agent. Everything is denied by default.
 ///
-/// Nothing that an agent sends extends it: [`Policy::narrow`] is the only way to combine two, and takes the stricter of
-/// each rule.
+/// Nothing that an agent sends can extend it: [`Policy::narrow`] is the only way to combine two, and it takes the
+/// stricter of each rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Policy {
@@ -73,17 +73,17 @@ pub struct Policy {
     pub memory_scopes: BTreeSet<ScopeKind>,
     /// Kinds of scope on whose database the agent may run SQL.
     pub sql_scopes: BTreeSet<ScopeKind>,
-    /// What the agent may do with shared state; `None`: nothing.
+    /// What the agent may do with shared state; `None` for nothing.
     pub shared_state: Option<SharedAccess>,
-    /// The shared space of its tenant; `None`: [`DEFAULT_SPACE`].
+    /// Its tenant's shared space; `None` for [`DEFAULT_SPACE`].
     pub shared_space: Option<ScopeId>,
-    /// What the agent may do with its graph; `None`: nothing.
+    /// What the agent may do with its graph; `None` for nothing.
     pub graph: Option<GraphAccess>,
-    /// The tools that its model is offered; `None`: the Memory tool.
+    /// The tools that its model is offered; `None` for the Memory tool only.
     pub tools: Option<BTreeSet<OfferedTool>>,
     /// Quota of each of its scopes, checked by the backend inside every write.
     pub quota: Quota,
-    /// Quota of the database of each of its scopes, in bytes; `None`: the provider's own.
+    /// Quota of the database of each of its scopes, in bytes; `None` for the provider's own.
     pub sql_max_bytes: Option<u64>,
     /// The drift policy of writes; `None`: `row` if the backend serves it, otherwise `off`.
     pub drift: Option<DriftPolicy>,
@@ -140,7 +140,7 @@ impl Policy {
         with_max_input_bytes(max_input_bytes: usize => max_input_bytes.clamp(MIN_ANSWER_BYTES, MAX_INPUT_BYTES));
     }
 
-    /// The same with every size in its range, since fields can be assigned directly.
+    /// The same with every size in range, since fields can be assigned directly.
     pub(crate) fn in_range(self) -> Self {
         let (rows, answer, input) = (self.max_rows, self.max_answer_bytes, self.max_input_bytes);
         self.with_max_rows(rows).with_max_answer_bytes(answer).with_max_input_bytes(input)
@@ -158,7 +158,7 @@ impl Policy {
         self.tools.as_ref().map_or(tool == OfferedTool::Memory, |tools| tools.contains(&tool))
     }
 
-    /// The stricter of both in every rule. What two rules say of different spaces allows nothing in either.
+    /// The stricter of both in every rule. If the two name different shared spaces, shared state is denied.
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {
         let one_space = self.shared_space_name() == other.shared_space_name();

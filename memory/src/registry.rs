@@ -87,8 +87,8 @@ impl Registry {
         self
     }
 
-    /// Adds hosts that services may have besides public addresses by https, such as `localhost:8888`. They may have
-    /// private addresses and be used without TLS.
+    /// Adds hosts that services may use besides public addresses over https, such as `localhost:8888`. Private
+    /// addresses and plain HTTP are allowed for them.
     #[must_use]
     pub fn with_allowed_hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.context.allowed_hosts.extend(hosts.into_iter().map(Into::into));
@@ -109,7 +109,7 @@ impl Registry {
         self
     }
 
-    /// Sets what the signals of a recall weigh, where conversations are this library's own.
+    /// Sets the weights of a recall's signals, for conversations that this library manages.
     #[cfg(feature = "recall")]
     #[must_use]
     pub fn with_weights(mut self, weights: crate::conversations::Weights) -> Self {
@@ -144,16 +144,16 @@ impl Registry {
         self.factories.keys().map(String::as_str)
     }
 
-    /// Refuses a URL that cannot be opened for what it says: its scheme, its path or its parameters. Opens nothing.
+    /// Refuses a URL that cannot be opened because of its scheme, path or parameters. Opens nothing.
     ///
     /// # Errors
-    /// As [`Registry::open`], as far as that shows without the store.
+    /// Those of [`Registry::open`], as far as they can be detected without the store.
     pub(crate) fn check(&self, url: &BackendUrl, base_dir: Option<PathBuf>) -> Result<()> {
         let (factory, context) = self.opener(url, base_dir)?;
         factory.check(url, &context)
     }
 
-    /// What opens a URL, and what it gets.
+    /// The factory for a URL, and its context.
     fn opener(
         &self,
         url: &BackendUrl,
@@ -165,7 +165,7 @@ impl Registry {
         Ok((factory, context))
     }
 
-    /// What the stores of a scheme serve, as [`Factory::serves`] tells.
+    /// What the stores of a scheme can do, according to [`Factory::serves`].
     pub(crate) fn serves(&self, scheme: &str) -> Option<Capabilities> {
         self.factories.get(scheme)?.serves()
     }
@@ -174,7 +174,7 @@ impl Registry {
     ///
     /// # Errors
     /// `invalid_argument` for a malformed URL or an unknown scheme (the known ones are listed), `vector_unsupported` if
-    /// an embedder is set but the backend takes none, otherwise the backend's errors. No error shows credentials.
+    /// an embedder is set but the backend takes none, otherwise the backend's errors. Errors never show credentials.
     pub async fn open(&self, url: &str) -> Result<Memory> {
         self.open_url(&BackendUrl::parse(url)?).await
     }
@@ -201,7 +201,7 @@ impl Registry {
         };
         match context.embedder {
             None => Ok(memory),
-            // Writes would be acknowledged without the vectors that the operator asked for.
+            // Otherwise writes would be acknowledged without the vectors that the operator asked for.
             Some(_) if memory.capabilities().embedding != EmbeddingOwner::Embedder => {
                 Err(takes_no_embedder(memory.name()))
             }
@@ -241,11 +241,11 @@ pub(crate) fn takes_no_embedder(provider: &str) -> Error {
         .with_detail("provider", provider)
 }
 
-/// Opens a backend with the default [`Registry`]: `sqlite:PATH`, `sqlite::memory:`, and with the features `postgres`,
+/// Opens a backend with the default [`Registry`]: `sqlite:PATH` or `sqlite::memory:`, and with the features `postgres`,
 /// `mem0`, `mem9` and `remote` also `postgres://…`, `mem0+https://…`, `mem9+https://…` and `memory+https://…`.
 ///
-/// At the end of a program, `memory.close().await` waits until what the store holds back, such as access counts, is stored
-/// ([`close`](memory_core::Provider::close)).
+/// At the end of a program, `memory.close().await` waits until everything the store buffers, such as access counts, is
+/// stored ([`close`](memory_core::Provider::close)).
 ///
 /// # Errors
 /// As [`Registry::open`].

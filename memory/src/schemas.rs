@@ -1,5 +1,5 @@
-//! Tools in the form in which each provider of models takes them. Every form is derived from the schema that MCP clients
-//! get, so that there is nothing to keep in step.
+//! Tools in the form that each model provider expects. All forms are derived from the schema for MCP clients, so
+//! nothing has to be kept in step.
 
 use serde_json::{Map, Value, json};
 
@@ -9,11 +9,12 @@ use serde_json::{Map, Value, json};
 pub enum SchemaForm {
     /// The Messages API of Anthropic: `input_schema`.
     Anthropic,
-    /// The same with a tool in strict mode where that takes all of its fields.
+    /// The same, with strict mode for tools whose fields all allow it.
     AnthropicStrict,
-    /// Functions of OpenAI's Responses API in strict mode: every field is required, and `null` means that it is left out.
+    /// Functions of OpenAI's Responses API in strict mode: every field is required, and `null` stands for an omitted
+    /// one.
     Openai,
-    /// The same for the Chat Completions API, which has the function in a member of its own.
+    /// The same for the Chat Completions API, which wraps the function in a member of its own.
     OpenaiChat,
     /// Function declarations of Gemini: a subset of OpenAPI 3.0.
     Gemini,
@@ -21,12 +22,12 @@ pub enum SchemaForm {
     Mcp,
 }
 
-/// A tool as a provider takes it.
+/// A tool in the form of a provider.
 ///
-/// `schema` is an object whose fields have their whole schema, as
-/// [`MemoryTool::detailed_schema`](crate::MemoryTool::detailed_schema) and [`files_schema`](crate::files::files_schema) give it.
-/// Strict mode and Gemini have no objects with free names: there, fields of such a type are left out (`metadata`, `filter`,
-/// `merge`), and any JSON becomes a string, a number or a boolean.
+/// `schema` is an object with the complete schema of each field, as
+/// [`MemoryTool::detailed_schema`](crate::MemoryTool::detailed_schema) and [`files_schema`](crate::files::files_schema)
+/// return it. Strict mode and Gemini have no objects with free names: fields of such a type (`metadata`, `filter`,
+/// `merge`) are left out, and any JSON becomes a string, a number or a boolean.
 #[must_use]
 pub fn tool_in_form(form: SchemaForm, name: &str, description: &str, schema: &Value) -> Value {
     match form {
@@ -60,8 +61,9 @@ pub fn tool_in_form(form: SchemaForm, name: &str, description: &str, schema: &Va
     }
 }
 
-/// A function in strict mode. OpenAI refuses a description of more than 1,024 characters, but not one of a field: what is too long
-/// goes behind its first line to the field that chooses what is done, the first that is required.
+/// A function in strict mode. OpenAI refuses a description of more than 1,024 characters, but has no such limit for
+/// fields. So everything after the first line of a longer one moves to the first required field, which chooses the
+/// operation.
 fn strict_function(name: &str, description: &str, schema: &Value) -> Value {
     const MAX_CHARS: usize = 1_024;
     let mut parameters = narrowed(schema, Dialect::Strict);
@@ -90,7 +92,7 @@ fn narrowed(schema: &Value, dialect: Dialect) -> Value {
 }
 
 impl Dialect {
-    /// The node in this dialect; `None`: it has no words for it.
+    /// The node in this dialect; `None` if the dialect cannot express it.
     fn node(self, node: &Value) -> Option<Value> {
         let mut out = self.bare(node)?;
         if let (Some(out), Some(about)) = (out.as_object_mut(), node.get("description")) {
@@ -100,14 +102,14 @@ impl Dialect {
         Some(out)
     }
 
-    /// A text about an object without the names of the fields that this dialect has no words for: in lists of fields, where
-    /// one that is optional has a `?`, and in backticks.
+    /// A text about an object without the names of fields that this dialect cannot express: in lists of fields, where
+    /// optional ones have a `?`, and in backticks.
     fn about(self, text: &str, node: &Value) -> String {
         let fields = node.get("properties").and_then(Value::as_object).into_iter().flatten();
         let missing = fields.filter(|(_, field)| self.node(field).is_none());
         missing.fold(text.to_owned(), |text, (name, _)| {
             let lines = text.split('\n').map(|line| match line.split_once("): ") {
-                // An operation: its fields, and what it does.
+                // An operation: its fields, then what it does.
                 Some((fields, rest)) => {
                     let fields =
                         fields.replace(&format!(", {name}?"), "").replace(&format!("({name}?, "), "(");
@@ -202,7 +204,7 @@ fn or_null(mut field: Value) -> Value {
     either
 }
 
-/// The same schema with one level of each field: what any client accepts, without `oneOf`, references or type unions.
+/// The same schema with one level of each field, which any client accepts: no `oneOf`, references or type unions.
 pub(crate) fn flat(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
@@ -211,8 +213,8 @@ pub(crate) fn flat(schema: &Value) -> Value {
     schema
 }
 
-/// A flat schema for Anthropic's strict mode, which takes at most 24 optional fields in a request and no object with free names, nor
-/// anything without a type; `None`: it has such fields.
+/// A flat schema for Anthropic's strict mode, which takes at most 24 optional fields per request, no objects with free
+/// names, and nothing without a type. `None` if it has such fields.
 fn closed(mut schema: Value) -> Option<Value> {
     const MAX_OPTIONAL: usize = 24;
     let is_plain = |field: &Value| {
@@ -233,7 +235,7 @@ fn closed(mut schema: Value) -> Option<Value> {
 fn flat_field(field: &Value) -> Value {
     let mut out = Map::new();
     let kind = field.get("type").cloned();
-    // Anything but a plain type is an object here: the recursive filter, the choice between fusions.
+    // Here everything but a plain type is an object: the recursive filter, the choice of fusions.
     let kind = match (&kind, field.get("$ref").or_else(|| field.get("oneOf")).or_else(|| field.get("anyOf")))
     {
         (None, Some(_)) if choices(field).is_some() => Some(json!("string")),

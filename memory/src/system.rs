@@ -1,10 +1,10 @@
-//! The real clock and real randomness: the only place of the workspace that touches them.
+//! The real clock and real randomness. No other place in the workspace touches them.
 
 use std::time::{Duration, SystemTime};
 
 use memory_core::{Clock, Error, IdGen, Result, Timestamp};
 
-/// The host's clock, in milliseconds; a time before 1970 reads as 1970.
+/// The host's clock, in milliseconds. A time before 1970 reads as 1970.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -23,7 +23,7 @@ pub struct RandomIds;
 impl IdGen for RandomIds {
     #[allow(clippy::disallowed_methods, reason = "the adapter between IdGen and the host's randomness")]
     fn fresh(&self) -> u128 {
-        // It has no ids of a time before 1970.
+        // Version 7 cannot represent times before 1970.
         if SystemTime::now() < SystemTime::UNIX_EPOCH {
             return uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0)).as_u128();
         }
@@ -34,7 +34,7 @@ impl IdGen for RandomIds {
 /// 32 random bytes from the host, for a secret.
 ///
 /// # Errors
-/// `unavailable` if the host has no randomness to give.
+/// `unavailable` if the host provides no randomness.
 pub fn secret() -> Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| {

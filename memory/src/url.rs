@@ -89,7 +89,7 @@ impl BackendUrl {
     }
 
     /// Identifies the store in one spelling, for code that keeps data about it and cannot ask the store: scheme, host,
-    /// path and sorted parameters. It omits user, password, and parameters that contain a secret or only affect how the
+    /// path and sorted parameters. Omits user, password, and parameters that contain a secret or only affect how the
     /// store is used (limits, TLS, the program's name). Not for display.
     #[must_use]
     pub fn identity(&self) -> String {
@@ -103,7 +103,7 @@ impl BackendUrl {
                 format!("//{host}{}", path.trim_end_matches('/'))
             }
         };
-        // A part that cannot be decoded is used as it is.
+        // A part that cannot be decoded is used as is.
         let decoded = |text: &str| percent_decode(text).unwrap_or_else(|_| text.to_owned());
         let parameters: std::collections::BTreeSet<(String, String)> = query
             .split('&')
@@ -221,8 +221,8 @@ impl fmt::Display for BackendUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.scheme)?;
         let (hidden, shown) = match self.rest.rsplit_once('@') {
-            // A password may contain any of `/?#@` unencoded, and a path or a parameter may contain `@`: the text after
-            // such an `@` may be a host or part of a secret.
+            // A password may contain any of `/?#@` unencoded, and a path or parameter may contain `@`. After such an
+            // `@` there may be a host or part of a secret.
             Some((before, _)) if before.trim_start_matches('/').contains(['/', '?', '#']) => {
                 return f.write_str("…");
             }

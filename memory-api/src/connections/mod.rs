@@ -38,10 +38,10 @@ use crate::boxed::Boxed;
 const MAX_HEAD_BYTES: usize = 32 << 10;
 /// Headers of a request.
 const MAX_HEADERS: usize = 100;
-/// The pause after the system could not accept, as when it has no file left.
+/// How long to pause when the system could not accept, for instance because no file is left.
 const REST: Duration = Duration::from_millis(100);
 
-/// Files that are left for the store and for what the server asks elsewhere.
+/// Files reserved for the store and for outgoing connections.
 const OTHER_FILES: u64 = 128;
 
 /// What connections are for.
@@ -52,7 +52,7 @@ pub(crate) trait Service: Send + Sync + 'static {
     /// Whether each connection ends after its next answer.
     fn is_draining(&self) -> bool;
 
-    /// Where the connections that are open are counted.
+    /// The counter of open connections.
     fn open(&self) -> &AtomicI64;
 }
 
@@ -61,14 +61,14 @@ pub(crate) trait Service: Send + Sync + 'static {
 pub(crate) struct Limits {
     /// Open at a time.
     pub connections: usize,
-    /// For the head of a request, and for TLS to begin.
+    /// For a request's head, and for the TLS handshake.
     pub head: Duration,
-    /// How long a client may take nothing of an answer.
+    /// How long a client may read nothing of an answer.
     pub pause: Duration,
 }
 
-/// Lets the process open a file for each connection; where the system allows fewer, there may be as many connections as
-/// it allows, which the answer says: without a file left, not even tokens could be checked.
+/// Lets the process open a file for each connection. If the system allows fewer, lowers the number of connections and
+/// returns a message saying so: without a file left, not even tokens could be checked.
 pub fn fit(connections: &mut usize) -> Option<String> {
     fit_within(connections, files)
 }
@@ -85,7 +85,7 @@ fn fit_within(connections: &mut usize, files: impl FnOnce(u64) -> Option<u64>) -
     Some(told)
 }
 
-/// The limit of open files, raised to as many if it may be; `None`: there is none, or it is not known.
+/// The limit of open files, raised to `wanted` if possible; `None` if there is none or it is unknown.
 #[cfg(unix)]
 fn files(wanted: u64) -> Option<u64> {
     use rustix::process::{Resource, getrlimit, setrlimit};
@@ -128,7 +128,8 @@ pub fn tls(chain: &Path, key: &Path) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Accepts connections until `stopping` says when the last of them are closed; until then requests in flight are answered.
+/// Accepts connections until `stopping` gives the time at which the last of them are closed; until then, requests in
+/// flight are answered.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -166,12 +167,12 @@ pub(crate) async fn serve(
     drop(listener);
     let all = async { while connections.join_next().await.is_some() {} };
     let closing = stopping.borrow().unwrap_or_else(Instant::now);
-    // What is still open then is cut off.
+    // Whatever is still open then is cut off.
     let _ = tokio::time::timeout_at(closing, all).await;
 }
 
-/// The next connection, once there is a place for it. Without one it waits in the system's queue: if it were accepted and
-/// closed, a client that has sent a write would not know what became of it.
+/// The next connection, once there is a place for it. Until then it waits in the system's queue: if it were accepted
+/// and closed, a client that has sent a write would not know what became of it.
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,

@@ -1,5 +1,5 @@
-//! A connection whose client reads: one that takes nothing for too long is ended, since it keeps its answers in memory and
-//! its place.
+//! A connection whose client must read: one that reads nothing for too long is ended, because it holds a place and its
+//! answers in memory.
 
 use std::io;
 use std::pin::Pin;
@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// A stream; writing fails where the peer takes nothing for longer than `pause`.
+/// A stream. Writing fails if the peer reads nothing for longer than `pause`.
 pub(super) struct Taken<S> {
     stream: S,
     pause: Duration,
-    /// When the write that waits fails; `None`: none waits.
+    /// When the pending write fails, if there is one.
     until: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,4 +1,5 @@
-//! The public keys of an issuer: a JWK Set from a file or a URL, kept, and read again when it is old or a key is missing.
+//! The public keys of an issuer: a JWK Set from a file or a URL, cached, and read again when it is old or a key is
+//! missing.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -20,9 +21,9 @@ use super::verifier::ACCEPTED;
 pub(super) const MAX_BYTES: usize = 1 << 20;
 /// Most keys of a set.
 const MAX_KEYS: usize = 100;
-/// A set that is older is read again by the next request.
+/// A set older than this is read again by the next request.
 const FRESH: Duration = Duration::from_secs(10 * 60);
-/// A set that could not be read again counts for this long.
+/// A set that could not be refreshed stays valid for this long.
 const VALID: Duration = Duration::from_secs(60 * 60);
 /// The least time between two attempts, so that unknown keys cost the issuer nothing.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -63,7 +64,7 @@ impl Source {
     }
 }
 
-/// A key that signatures may be checked with.
+/// A key for checking signatures.
 #[derive(Debug)]
 pub(super) struct Key {
     id: Option<String>,
@@ -72,9 +73,9 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The key, if it is one for signatures of an accepted algorithm.
+    /// The key, if it is a signature key for an accepted algorithm.
     fn of(value: Value) -> Option<Self> {
-        // What this program cannot read is for others.
+        // Keys that this program cannot read are for others.
         let jwk: Jwk = serde_json::from_value(value).ok()?;
         if !matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature)) {
             return None;
@@ -133,7 +134,7 @@ impl Set {
         self.read.is_some_and(|read| read.elapsed() < than)
     }
 
-    /// The key of that id for this algorithm; without an id the only one for it. Keys of two types may share an id.
+    /// The key with that id for this algorithm; without an id, the only key for it. Keys of two types may share an id.
     fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&Key> {
         let mut fit = self
             .keys
@@ -149,7 +150,7 @@ pub(super) struct Keys {
     source: Source,
     note: fn(&str),
     set: RwLock<Arc<Set>>,
-    /// When they were last asked for. Held while they are read, so that one request reads them for all.
+    /// When they were last requested. Locked during a read, so that one request reads them for all.
     asked: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -165,15 +166,15 @@ impl Keys {
     /// Reads them.
     ///
     /// # Errors
-    /// `unavailable`; `invalid_argument` for what is no set with a usable key.
+    /// `unavailable`; `invalid_argument` for anything but a set with a usable key.
     pub(super) async fn read(&self) -> Result<()> {
         let set = Set { keys: self.source.read().await?, read: Some(Instant::now()) };
         *self.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
         Ok(())
     }
 
-    /// Reads them again if they are old or this one is missing, and if that was not tried a moment ago. A key that counts
-    /// is not waited for.
+    /// Reads them again if they are old or this one is missing, unless that was tried a moment ago. Does not wait if
+    /// the key is still valid.
     pub(super) async fn refresh(self: &Arc<Self>, id: Option<&str>, algorithm: Algorithm) {
         let set = self.set();
         let is_known = set.find(id, algorithm).is_some();
@@ -188,7 +189,7 @@ impl Keys {
             return;
         }
         let asked = Arc::clone(&self.asked).lock_owned().await;
-        // Another request may have read them meanwhile.
+        // Another request may have read them by now.
         let set = self.set();
         if set.find(id, algorithm).is_none() || !set.is_younger(FRESH) {
             self.read_unless_asked(asked).await;
@@ -205,10 +206,10 @@ impl Keys {
         }
     }
 
-    /// Does something with the key of that id, if it is one for this algorithm; `None`: it is not.
+    /// Applies `with` to the key with that id for this algorithm; `None` if there is none.
     ///
     /// # Errors
-    /// `unavailable` if the keys have not been read for too long.
+    /// `unavailable` if the keys could not be read for too long.
     pub(super) fn with<T>(
         &self,
         id: Option<&str>,
@@ -235,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    /// An issuer that does not answer stalls nobody whose key is known.
+    /// An issuer that does not answer must not stall callers whose key is known.
     #[tokio::test]
     async fn a_key_that_counts_is_not_waited_for() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

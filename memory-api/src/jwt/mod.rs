@@ -1,5 +1,5 @@
-//! JWT of an identity provider beside tokens: verified, and their claims as what a token allows. What a claim does not say is
-//! not allowed.
+//! JWTs of an identity provider, accepted besides tokens: verifies them and turns their claims into a grant. What no
+//! claim says is not allowed.
 
 mod keys;
 mod verifier;
@@ -35,12 +35,12 @@ const ID_DIGITS: usize = 24;
 /// Who a JWT speaks for.
 #[derive(Debug)]
 pub(crate) struct Holder {
-    /// The same for every JWT with the same rights of the same subject.
+    /// The same for every JWT of the same subject with the same rights.
     pub id: Arc<str>,
     pub grant: Grant,
 }
 
-/// `[http.jwt]`, with the issuer's keys.
+/// `[http.jwt]` and the issuer's keys.
 #[derive(Debug)]
 pub struct Jwt {
     section: JwtSection,
@@ -48,11 +48,11 @@ pub struct Jwt {
 }
 
 impl Jwt {
-    /// What the configuration says, with the keys read once. An issuer that cannot be reached now is asked later; `note`
+    /// The configured issuer, with its keys read once. If it cannot be reached now, it is asked again later; `note`
     /// tells the operator.
     ///
     /// # Errors
-    /// As [`Jwt::check`], except for an issuer that cannot be reached.
+    /// Those of [`Jwt::check`], except for an issuer that cannot be reached.
     pub fn open(config: &Config, note: fn(&str)) -> Boxed<'_, Result<Option<Self>>> {
         Box::pin(async move {
             let Some(jwt) = Self::unread(config, note)? else { return Ok(None) };
@@ -66,7 +66,8 @@ impl Jwt {
         })
     }
 
-    /// Whether the issuer's keys can be read now; `None`: no issuer is configured, or one `offline` that would have to be asked.
+    /// Whether the issuer's keys can be read now; `None` if no issuer is configured, or if it would have to be asked
+    /// but `offline` is set.
     ///
     /// # Errors
     /// `not_found`, `forbidden` or `invalid_argument` for a file of keys that cannot be used, or a malformed URL; `unavailable`.
@@ -110,12 +111,12 @@ impl Jwt {
         Ok(Some(Self { section, keys: Arc::new(Keys::new(source, note)) }))
     }
 
-    /// Requests a minute of each holder.
+    /// Each holder's limit of requests per minute.
     pub(crate) fn per_minute(&self) -> Option<u32> {
         self.section.rate
     }
 
-    /// Reads the issuer's keys again, if this one needs it.
+    /// Reads the issuer's keys again if this JWT needs it.
     pub(crate) async fn prepare(&self, text: &str) {
         if text.len() <= MAX_TEXT_BYTES
             && let Ok(header) = decode_header(text)
@@ -125,10 +126,10 @@ impl Jwt {
         }
     }
 
-    /// Who it speaks for, if it is genuine, for this server, in force, and has every claim that is needed.
+    /// Who it speaks for, if it is genuine, meant for this server, in force, and has every required claim.
     ///
     /// # Errors
-    /// `unauthenticated`; `unavailable` if the issuer's keys are not known.
+    /// `unauthenticated`; `unavailable` if the issuer's keys are unknown.
     pub(crate) fn verified(&self, text: &str) -> Result<Holder> {
         let refused =
             |why: &str| Err(Error::new(ErrorKind::Unauthenticated, format!("the JWT is refused: {why}")));
@@ -164,7 +165,7 @@ impl Jwt {
                 });
             }
         };
-        // The library accepts one of several.
+        // The library would accept one of several issuers.
         if claims.get("iss").and_then(Value::as_str) != Some(self.section.issuer.as_str()) {
             return refused("it is of another issuer");
         }
@@ -174,7 +175,7 @@ impl Jwt {
         }
     }
 
-    /// What the claims allow. A claim that the configuration names must be there.
+    /// What the claims allow. Every claim that the configuration names must be present.
     fn grant(&self, claims: &Map<String, Value>) -> Result<Grant, String> {
         let section = &self.section;
         let text = |name: &str| match claims.get(name) {
@@ -210,7 +211,7 @@ pub(crate) fn is_jwt(text: &str) -> bool {
     text.starts_with("ey") && text.bytes().filter(|byte| *byte == b'.').count() == 2
 }
 
-/// The words of a claim: an array of texts, or a text with spaces between. Words that mean nothing here are left to others.
+/// The words of a claim: an array of strings, or a string with spaces between them. Unknown words are ignored.
 fn words<'a>(
     claims: &'a Map<String, Value>,
     name: Option<&str>,
@@ -223,7 +224,7 @@ fn words<'a>(
     }
 }
 
-/// What both allow; `None` says nothing.
+/// The intersection; `None` imposes no limit.
 fn both<T: Ord + Copy>(one: Option<BTreeSet<T>>, other: Option<BTreeSet<T>>) -> Option<BTreeSet<T>> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.intersection(&other).copied().collect()),
@@ -231,7 +232,7 @@ fn both<T: Ord + Copy>(one: Option<BTreeSet<T>>, other: Option<BTreeSet<T>>) -> 
     }
 }
 
-/// The id of a holder: a new JWT with the same subject and rights has it too, and no other.
+/// The id of a holder: the same for a new JWT with the same subject and rights, and for no other.
 fn id(issuer: &str, claims: &Map<String, Value>, grant: &Grant) -> Arc<str> {
     let what = (
         issuer,

@@ -1,4 +1,4 @@
-//! Signatures by ring, which TLS uses too: `jsonwebtoken` is built without cryptography of its own.
+//! Signatures by ring, which TLS uses too; `jsonwebtoken` is built without its own cryptography.
 
 use std::sync::Once;
 
@@ -8,7 +8,7 @@ use jsonwebtoken::signature::{Error, Verifier};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, DecodingKeyKind};
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 
-/// The algorithms that are accepted: asymmetric ones alone, so that whoever has a public key can sign nothing.
+/// The accepted algorithms: only asymmetric ones, so that nobody can sign with a public key.
 pub(super) const ACCEPTED: [Algorithm; 4] =
     [Algorithm::RS256, Algorithm::PS256, Algorithm::ES256, Algorithm::EdDSA];
 
@@ -18,11 +18,11 @@ static RING: CryptoProvider = CryptoProvider {
     jwk_utils: JwkUtils::new_unimplemented(),
 };
 
-/// Lets `jsonwebtoken` verify by ring, in the whole process.
+/// Makes `jsonwebtoken` verify with ring, in the whole process.
 pub(super) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Nobody else in this program installs one.
+        // Nothing else in this program installs one.
         let _ = RING.install_default();
     });
 }

@@ -1,4 +1,4 @@
-//! A request's place, and what its body takes in memory.
+//! A request's place among those in flight, and what its body takes in memory.
 
 pub(super) mod shares;
 
@@ -13,14 +13,14 @@ use crate::caller::Caller;
 /// Bytes that every body may have without being counted.
 const FREE: usize = 64 << 10;
 
-/// A request's place among those in flight, and among the streams that clients send. Whoever works on after the head of the
-/// answer keeps it.
+/// A request's place among those in flight, and among the streams that clients send. Keep it as long as work goes on
+/// after the head of the answer.
 #[derive(Clone, Debug)]
 pub struct Place(Option<Arc<Held>>);
 
 #[derive(Debug)]
 struct Held {
-    /// What its body takes, once that counts.
+    /// What its body takes, once that is counted.
     body: Mutex<Option<Share>>,
     _shares: [Option<Share>; 2],
     _permit: OwnedSemaphorePermit,
@@ -31,25 +31,26 @@ tokio::task_local! {
 }
 
 impl Place {
-    /// For a request that needs none.
+    /// For a request that needs no place.
     pub(super) const NONE: Self = Self(None);
 
     pub(super) fn new(permit: OwnedSemaphorePermit, shares: [Option<Share>; 2]) -> Self {
         Self(Some(Arc::new(Held { body: Mutex::default(), _shares: shares, _permit: permit })))
     }
 
-    /// What goes on in `future` has this place as its own.
+    /// Runs `future` with this as its own place.
     pub(super) async fn scope<T>(self, future: impl Future<Output = T>) -> T {
         OWN.scope(self, future).await
     }
 
-    /// That of the request that this task answers: for what goes on when the client has gone.
+    /// The place of the request that this task answers, for work that goes on after the client has gone.
     pub(crate) fn own() -> Option<Self> {
         OWN.try_with(Self::clone).ok()
     }
 }
 
-/// Counts what a body takes in memory until its request is answered: all of it, or of a stream the line that is not whole yet.
+/// Counts what a body takes in memory until its request is answered: the whole body, or for a stream the line that is
+/// still incomplete.
 pub(super) struct Tally {
     place: Place,
     bodies: Arc<Shares>,

@@ -1,4 +1,4 @@
-//! What many tokens share, of which each has at most half.
+//! Resources shared by many tokens, of which each may take at most half.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,9 +8,9 @@ use memory_core::{Error, ErrorKind, Result, Retry};
 
 use crate::caller::Caller;
 
-/// When to come back for what is free soon.
+/// When to retry for something that is soon free again.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
-/// And for what is kept long.
+/// When to retry for something that is held for long.
 pub const LATER: Duration = Duration::from_secs(10);
 
 /// Places, or bytes.
@@ -28,7 +28,7 @@ struct Taken {
     own: BTreeMap<Arc<str>, usize>,
 }
 
-/// What a token has of [`Shares`], until it is dropped.
+/// A token's part of [`Shares`], until dropped.
 #[derive(Debug)]
 pub struct Share {
     of: Arc<Shares>,
@@ -37,7 +37,7 @@ pub struct Share {
 }
 
 impl Shares {
-    /// `what` they are, in the plural, and how long one waits for one.
+    /// `what` they are, in the plural; `wait` is the advised time until a retry.
     pub fn new(what: &'static str, most: usize, wait: Duration) -> Arc<Self> {
         Arc::new(Self { what, most, wait, taken: Mutex::default() })
     }
@@ -46,10 +46,10 @@ impl Shares {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So many for this caller.
+    /// Takes this many for a caller.
     ///
     /// # Errors
-    /// `rate_limited` if they are more than its share, `unavailable` if there are none left.
+    /// `rate_limited` if that exceeds its share, `unavailable` if none are left.
     pub fn take(self: &Arc<Self>, caller: &Caller, many: usize) -> Result<Share> {
         let mut share = Share { of: Arc::clone(self), id: Arc::clone(caller.shared_id()), many: 0 };
         share.resize(many)?;
@@ -61,7 +61,7 @@ impl Share {
     /// Makes it so many.
     ///
     /// # Errors
-    /// As [`Shares::take`]; it stays as it is.
+    /// Those of [`Shares::take`]; the share is then unchanged.
     pub(crate) fn resize(&mut self, many: usize) -> Result<()> {
         let Shares { what, most, wait, .. } = &*self.of;
         let wait = Retry::After(*wait);

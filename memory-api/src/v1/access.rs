@@ -1,4 +1,4 @@
-//! What a caller may ask for: every request passes here before the memory sees it.
+//! What a caller may ask for. Every request passes here before the memory sees it.
 
 use memory::conversations::check_writable;
 use memory_core::{
@@ -8,11 +8,11 @@ use memory_core::{
 
 use crate::caller::Caller;
 
-/// Puts the runs that a request names among the caller's own: for a token that is bound to an agent or a user, `run-1` is
-/// `TOKENID-run-1`. So runs of two tokens never meet, and nobody has to know how they begin.
+/// Renames the runs in a request to the caller's own: for a token bound to an agent or a user, `run-1` becomes
+/// `TOKENID-run-1`. So runs of two tokens never collide, and clients need not know the prefix.
 ///
 /// # Errors
-/// `too_large` for an id that is too long so.
+/// `too_large` if the prefixed id is too long.
 pub(super) fn own_runs(caller: &Caller, request: &mut Request) -> Result<()> {
     if !caller.grant().is_bound() {
         return Ok(());
@@ -32,7 +32,7 @@ pub(super) fn own_runs(caller: &Caller, request: &mut Request) -> Result<()> {
     let Some(scope) = scope.filter(|scope| scope.kind == ScopeKind::Run) else { return Ok(()) };
     let named = scope.clone();
     scope.id = caller.own_run(&named.id)?;
-    // A client that cuts a page makes its cursor for the scope that it named.
+    // A client that cuts a page makes its cursor for the scope as it named it.
     if let Request::List { scope, query } = request
         && let Some(cursor) = &query.cursor
         && let Ok(key) = cursor.key(&named, &query.prefix)
@@ -42,11 +42,11 @@ pub(super) fn own_runs(caller: &Caller, request: &mut Request) -> Result<()> {
     Ok(())
 }
 
-/// Checks a request, and narrows its limits to those of the operator's policy.
+/// Checks a request, and tightens its limits to those of the operator's policy.
 ///
 /// # Errors
-/// `capability_unsupported` by `provider` for a scope of the host; the caller's refusals; `scope_denied` for a run that is
-/// not the caller's; `invalid_argument` for a write to an entry of a conversation.
+/// `capability_unsupported` by `provider` for a scope of the host; the caller's refusals; `scope_denied` for a run that
+/// is not the caller's; `invalid_argument` for writing an entry of a conversation.
 pub(super) fn check(caller: &Caller, provider: &str, request: &mut Request) -> Result<()> {
     let op = request.op();
     let scope = match &*request {
@@ -89,7 +89,7 @@ pub(super) fn check(caller: &Caller, provider: &str, request: &mut Request) -> R
     Ok(())
 }
 
-/// Nobody writes entries of a conversation by their keys: with one of them wrong, the whole conversation is lost.
+/// Nobody may write a conversation's entries by key: a single wrong one would ruin the whole conversation.
 fn check_keys(request: &Request) -> Result<()> {
     match request {
         Request::Set { key, .. }
@@ -104,7 +104,7 @@ fn check_keys(request: &Request) -> Result<()> {
     }
 }
 
-/// The tenant that a request is about; `None`: the whole store.
+/// The tenant that a request concerns; `None` for the whole store.
 pub(super) fn tenant_of(request: &Request) -> Option<&TenantId> {
     match request {
         Request::EndRun { tenant, .. }
@@ -135,7 +135,7 @@ fn run_mut(request: &mut Request) -> Option<&mut RunContext> {
     }
 }
 
-/// A run is of the scope's tenant, and for a token that is bound to an agent or a user, one of its own.
+/// A run must belong to the scope's tenant and, for a token bound to an agent or a user, to the token.
 fn check_run(caller: &Caller, run: &RunContext, scope: &Scope) -> Result<()> {
     let grant = caller.grant();
     let own = run.tenant == scope.tenant
@@ -153,7 +153,7 @@ fn check_run(caller: &Caller, run: &RunContext, scope: &Scope) -> Result<()> {
     ))
 }
 
-/// The caller can ask for less than the policy allows, not for more.
+/// The caller can ask for less than the policy allows, but not for more.
 fn narrow(caller: &Caller, request: &mut Request) {
     let policy = caller.policy();
     let quota = match request {

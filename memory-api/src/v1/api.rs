@@ -1,4 +1,4 @@
-//! What every route shares: the memory, what of it is served, and how one request runs.
+//! What all routes share: the memory, what of it is served, and how one request runs.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::tools::Tools;
 use crate::caller::Caller;
 use crate::recording::Recording;
 
-/// Bytes of the values in one answer; a batch of writes brings as many.
+/// Bytes of values in one answer; a batch of writes may bring as many.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// The shared state.
@@ -33,13 +33,13 @@ pub(super) struct Api {
 impl Api {
     pub(super) fn new(memory: Memory, auditor: Option<Arc<Auditor>>, tools: Tools) -> Self {
         let mut capabilities = memory.capabilities();
-        // A live handle, and tables that no agent can name.
+        // A live handle cannot cross, and no agent can name the host's tables.
         capabilities.read_snapshot = false;
         capabilities.host_tables = false;
         Self { replies: Replies::new(memory.clone()), memory, capabilities, auditor, tools }
     }
 
-    /// The operation of that name, if it is one that crosses.
+    /// The operation with that name, if it can cross a connection.
     pub(super) fn op(&self, name: &str) -> Result<Op> {
         let op = Op::ALL.iter().copied().find(|op| op.as_str() == name).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "there is no such operation; see /v1/openapi.json")
@@ -50,7 +50,7 @@ impl Api {
         Ok(op)
     }
 
-    /// Runs a request for a caller, within what it may, and records it where there is an audit.
+    /// Runs a request for a caller, within its rights, and records it if there is an audit.
     pub(super) async fn run(&self, caller: &Caller, mut request: Request) -> Result<Reply> {
         let named = access::own_runs(caller, &mut request);
         if let Some(auditor) = &self.auditor {
@@ -69,7 +69,7 @@ impl Api {
     ) -> Result<Reply> {
         let tenant = access::tenant_of(&request);
         let mut record = AuditRequest::new(caller.id(), request.op().as_str(), tenant, request.scope());
-        // The record says what each score is made of, asked for or not.
+        // The record says what each score is made of, requested or not.
         let mut explains = true;
         if let Request::Recall { query, .. } = &mut request {
             record = record.asked(&query.text);
@@ -97,7 +97,7 @@ impl Api {
         let answered = Next::to(&self.memory).run(request).await;
         caller.took(op, begun.elapsed());
         let mut reply = answered?;
-        // Tables of the host are nobody's business here.
+        // The host's tables are of no concern here.
         match &mut reply {
             Reply::SqlScopes(page) => page.scopes.retain(|(scope, _)| scope.kind != ScopeKind::Host),
             Reply::ScopeUses(page) => page.scopes.retain(|used| used.scope.kind != ScopeKind::Host),
@@ -109,16 +109,16 @@ impl Api {
         Ok(reply)
     }
 
-    /// The same, with the reply as JSON, for an operation without a stream.
+    /// The same with the reply as JSON, for operations without streams.
     pub(super) async fn call(&self, caller: &Caller, request: Request) -> Result<String> {
         written(&self.run(caller, request).await?)
     }
 }
 
-/// A part of a path.
+/// Decodes a part of a path.
 ///
 /// # Errors
-/// `invalid_argument` where it is no UTF-8, or has a `%` that encodes nothing, whose sender encodes nothing else either.
+/// `invalid_argument` if it is not UTF-8, or has a stray `%`, which means that the sender does not encode at all.
 pub(super) fn decoded(part: &str) -> Result<Cow<'_, str>> {
     let Some((plain, encoded)) = part.split_once('%') else { return Ok(Cow::Borrowed(part)) };
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
@@ -140,7 +140,7 @@ fn encodes_nothing() -> Error {
     Error::invalid("a part of the path has a `%` without two hexadecimal digits; encode it as `%25`")
 }
 
-/// Refuses an answer that would take much more memory to write than its values take now.
+/// Refuses an answer that would take much more memory when written out than its values take now.
 fn fits<'e>(entries: impl Iterator<Item = &'e Entry>, what: &str) -> Result<()> {
     let bytes = entries.map(|entry| entry.value.len_bytes()).fold(0, usize::saturating_add);
     if bytes <= MAX_ANSWER_BYTES {
@@ -155,7 +155,7 @@ fn fits<'e>(entries: impl Iterator<Item = &'e Entry>, what: &str) -> Result<()> 
         .with_detail("unit", "bytes"))
 }
 
-/// How many entries, hits, facts or rows a reply holds; `None` for one that holds something else.
+/// How many entries, hits, facts or rows a reply holds; `None` for other replies.
 fn rows(reply: &Reply) -> Option<usize> {
     match reply {
         Reply::Get(found) => Some(usize::from(found.is_some())),

@@ -1,4 +1,4 @@
-//! `POST /v1/batch`: several operations in one request, each answered by itself, in order.
+//! `POST /v1/batch`: several operations in one request, each answered separately, in order.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::refusal::{self, refused};
 
 /// Most operations of one batch.
 const MOST: usize = 100;
-/// Once the replies have this many bytes, further operations are not done.
+/// Once the replies reach this many bytes, the remaining operations are not run.
 const MAX_REPLY_BYTES: usize = 64 << 20;
 
 /// One operation.

@@ -9,7 +9,7 @@ use memory_core::{Error, Result, Stream};
 
 use crate::body::cause;
 
-/// Largest body that is read whole: the largest bulk insert, and the names around it.
+/// Largest body that is read as a whole: the largest bulk insert plus the names around it.
 pub(super) const MAX_BODY_BYTES: usize = 80 << 20;
 
 /// A body as text.
@@ -19,7 +19,7 @@ pub(super) async fn text(body: Body) -> Result<String> {
         .map_err(|error| Error::invalid("the body is not UTF-8").with_source(error))
 }
 
-/// Why a body could not be read: what a layer below said, or that it is too large, or cut.
+/// Why a body could not be read: the error of a lower layer, or that it is too large or incomplete.
 fn unread(error: axum::Error) -> Error {
     let mut source = std::error::Error::source(&error);
     while let Some(at) = source {
@@ -43,7 +43,7 @@ impl Stream for Parts {
     }
 }
 
-/// The first line of a body, which has the arguments, and the lines behind it.
+/// The first line of a body, which holds the arguments, and the lines after it.
 pub(super) async fn lines(body: Body) -> Result<(String, Lines<Parts>)> {
     let mut lines = Lines::new(Parts(body.into_data_stream()));
     let first = std::future::poll_fn(|context| lines.poll_line(context)).await;

@@ -49,7 +49,7 @@ pub(super) async fn call(
     answer.await.unwrap_or_else(|error: Error| refused(&error))
 }
 
-/// An operation that takes a stream: the first line has its arguments.
+/// An operation that takes a stream; the first line holds its arguments.
 async fn receive(api: &Api, caller: &Caller, op: Op, body: Body) -> Result<Response> {
     let (arguments, lines) = body::lines(body).await?;
     let mut request = Request::from_json(op, &arguments)?;

@@ -1,5 +1,5 @@
-//! `docs/openapi.json`: the description of the API, generated from the Rust types. This test fails when it is not current;
-//! with `MEMORY_WRITE_OPENAPI=1` it writes the file.
+//! `docs/openapi.json`: the description of the API, generated from the Rust types. This test fails if it is out of
+//! date; with `MEMORY_WRITE_OPENAPI=1` it writes the file.
 
 use memory::StateOp;
 use memory_core::layer::{
@@ -94,8 +94,8 @@ fn document() -> Value {
     })
 }
 
-/// Limits that the server enforces. They stand here and not at the types, from some of which the tool's schema is made, which
-/// every model pays for.
+/// Limits that the server enforces. They are here rather than on the types, because the tool's schema is made from some
+/// of these, and every model pays for its size.
 fn limit(schemas: &mut Map<String, Value>) {
     let page = json!({"minimum": 1, "maximum": MAX_PAGE});
     let from_one = json!({"minimum": 1});
@@ -175,7 +175,7 @@ fn answers(description: &str, schema: &Value) -> Value {
 
 fn operation(op: Op, generator: &mut SchemaGenerator) -> Value {
     let (arguments, reply) = op.schemas(generator);
-    // Options, queries and what may be null can be left out.
+    // Options, queries and nullable arguments may be omitted.
     let may_be_left_out = |name: &str, schema: &Value| {
         name == "options"
             || (name == "query" && !matches!(op, Op::Search | Op::Recall))
@@ -221,7 +221,7 @@ fn operation(op: Op, generator: &mut SchemaGenerator) -> Value {
     operation
 }
 
-/// The limits of an argument of this name, whichever operation it is of; `null`: none but those of its type.
+/// The limits of an argument with this name, whatever the operation; `null` for those of its type only.
 fn limit_of(argument: &str) -> Value {
     match argument {
         "limit" => json!({"minimum": 1, "maximum": MAX_PAGE}),
@@ -235,7 +235,7 @@ fn limit_of(argument: &str) -> Value {
     }
 }
 
-/// What `Message::content` is read from; to a model, the tool says that it is a string.
+/// What `Message::content` accepts; models are told that it is a string.
 fn contents() -> Value {
     let block =
         json!({"type": "object", "properties": {"type": {"type": "string"}, "text": {"type": "string"}}});
@@ -249,7 +249,7 @@ fn contents() -> Value {
     })
 }
 
-/// A name, which is no empty text.
+/// A name, which must not be empty.
 fn named(most: usize) -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": most})
 }

@@ -18,13 +18,13 @@ use crate::body::only;
 use crate::caller::Caller;
 use crate::refusal::{json, refused, refused_as};
 
-/// Bytes that a reply most often has around an entry's value.
+/// How many bytes a reply usually has around an entry's value.
 const AROUND_VALUE: usize = 300;
 
-/// Tenant, kind, id and key as a path has them.
+/// Tenant, kind, id and key, as in the path.
 type Place<'a> = [&'a str; 4];
 
-/// The entry of a path.
+/// The entry that a path names.
 fn entry([tenant, kind, id, key]: Place<'_>) -> Result<(Scope, Key)> {
     let scope = Scope::new(decoded(tenant)?.parse()?, decoded(kind)?.parse()?, decoded(id)?.parse()?);
     Ok((scope, Key::new(decoded(key)?)?))
@@ -49,7 +49,7 @@ fn version(tag: &str) -> Result<u64> {
     tag.strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'))
         .and_then(|number| number.parse().ok())
-        // A tag has one spelling: not "07", nor "+7".
+        // A tag has only one spelling: not "07" or "+7".
         .filter(|version| tag_of(*version) == tag)
         .ok_or_else(|| Error::invalid("an entry's tag is its version in quotes, as \"7\""))
 }
@@ -58,7 +58,7 @@ fn tag_of(version: u64) -> String {
     format!("\"{version}\"")
 }
 
-/// Whether `If-None-Match` names this version: in a list, or made weak by a proxy that compresses.
+/// Whether `If-None-Match` names this version, in a list or weakened by a proxy that compresses.
 fn names(tags: &str, version: u64) -> bool {
     let own = tag_of(version);
     tags.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == own)
@@ -76,7 +76,7 @@ fn unexpected() -> Error {
     Error::internal("the memory answered another operation")
 }
 
-/// What a read is conditional on: the tags that its client knows, and the version that it wants.
+/// The conditions of a read: the tags that the client knows, and the version it wants.
 type Conditions<'a> = (Option<&'a str>, Option<u64>);
 
 fn conditions(headers: &HeaderMap) -> Result<Conditions<'_>> {
@@ -86,7 +86,7 @@ fn conditions(headers: &HeaderMap) -> Result<Conditions<'_>> {
     Ok((known, wanted))
 }
 
-/// The handler of GET. Its future is small, since every call around it copies it.
+/// The handler of GET. Its future is kept small, because every call around it copies it.
 pub(super) async fn get(api: &Api, caller: &Caller, place: Place<'_>, headers: &HeaderMap) -> Response {
     let answer = match entry(place).and_then(|entry| Ok((entry, conditions(headers)?))) {
         Ok(((scope, key), conditions)) => {
@@ -114,7 +114,7 @@ fn found(reply: Reply, (known, wanted): Conditions<'_>) -> Result<Response> {
     Ok(tagged(json(StatusCode::OK, text), found.version))
 }
 
-/// The handler of PUT: the body is the value. Metadata, source and text are replaced by none, and the expiry is kept.
+/// The handler of PUT: the body is the value. Metadata, source and text are removed, and the expiry is kept.
 pub(super) async fn put(
     api: &Arc<Api>,
     caller: Arc<Caller>,
@@ -153,7 +153,7 @@ pub(super) async fn delete(
     answer.await.unwrap_or_else(|error| refused_by(headers, &error))
 }
 
-/// The write, if it has a key: the same one has the same conditions, too.
+/// The write, if it has an idempotency key. Its conditions are part of what a repeat must match.
 fn once(
     headers: &HeaderMap,
     caller: &Caller,
@@ -188,7 +188,7 @@ fn written_by(
     }
 }
 
-/// A conflict with a condition of the headers is 412. One of an `Idempotency-Key` is not worth another try.
+/// A conflict with a condition in the headers is 412. A conflict over an `Idempotency-Key` is not worth retrying.
 fn refused_by(headers: &HeaderMap, error: &Error) -> Response {
     let conditional = headers.contains_key(header::IF_MATCH) || headers.contains_key(header::IF_NONE_MATCH);
     if conditional && error.kind() == ErrorKind::Conflict && error.retry().is_retryable() {

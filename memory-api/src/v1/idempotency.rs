@@ -1,8 +1,9 @@
-//! `Idempotency-Key`: a write that is sent again with the same key has the first reply, and is not done again, whichever server of
-//! the store it reaches.
+//! `Idempotency-Key`: a write that is repeated with the same key gets the first reply and is not done again, whichever
+//! server of the store it reaches.
 //!
-//! Before a write begins, its key is claimed by an entry in a scope of the runtime's own, under the write's tenant; the reply
-//! takes the claim's place. Where the store keeps no such entries, or the write is of no one tenant, this process keeps them.
+//! Before a write begins, its key is claimed by an entry in a scope of the runtime itself, under the write's tenant;
+//! the reply then replaces the claim. If the store has no such scopes, or the write does not belong to one tenant, this
+//! process keeps the replies.
 
 use std::time::Duration;
 
@@ -25,34 +26,34 @@ use crate::token::hexadecimal;
 
 /// How long a reply is kept.
 const WINDOW: Duration = Duration::from_secs(10 * 60);
-/// Scopes for the replies of a tenant: the writes of one scope wait for each other.
+/// A tenant's replies are spread over this many scopes, because writes to one scope wait for each other.
 const PARTS: u8 = 64;
 /// Most replies in each.
 const QUOTA: Quota = Quota { max_entries: Some(1_024), max_bytes: Some(4 << 20) };
-/// How long a write waits whose key finds no place.
+/// When to retry a write if there is no room for its key.
 const FULL: Duration = Duration::from_secs(60);
 /// Longest key.
 const MAX_KEY_BYTES: usize = 256;
-/// A larger reply is not kept; the repeat says so.
+/// Larger replies are not kept; a repeat is told so.
 const MAX_REPLY_BYTES: usize = 64 << 10;
 /// How long a repeat waits for the first reply.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it waits before it looks again, at first and at most.
+/// Its first pause between two looks, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
 
-/// The key of a request, if it is one that may change something and that the caller may make.
+/// The key of a request, if the request may change something and the caller is allowed to make it.
 pub(super) fn key_of<'a>(headers: &'a HeaderMap, caller: &Caller, op: Op) -> Option<&'a HeaderValue> {
     headers.get("idempotency-key").filter(|_| !op.is_read() && caller.allows(op).is_ok())
 }
 
-/// What is answered to a write.
+/// The answer to a write.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Answer {
     status: u16,
-    /// The version of an entry, its tag.
+    /// The entry's version, which is its tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<u64>,
-    /// `None`: it was too large to be kept.
+    /// `None` if it was too large to keep.
     text: Option<String>,
 }
 
@@ -88,18 +89,18 @@ pub(super) fn tagged(mut response: Response, version: u64) -> Response {
     response
 }
 
-/// A write that is done once.
+/// A write that is done only once.
 #[derive(Debug)]
 pub(super) struct Write {
-    /// Hash of the caller and its key.
+    /// Hash of the caller and the key.
     name: [u8; 32],
-    /// Hash of what is asked.
+    /// Hash of the request.
     request: String,
     tenant: Option<TenantId>,
 }
 
 impl Write {
-    /// The write with this key; `parts` is all that says what is asked. `None` without a key.
+    /// The write with this key; `parts` is everything that identifies the request. `None` without a key.
     ///
     /// # Errors
     /// `invalid_argument` for a malformed key.
@@ -131,7 +132,7 @@ struct Kept {
 #[derive(Debug)]
 pub(super) struct Replies {
     memory: Memory,
-    /// Whether the store keeps them.
+    /// Whether the store keeps the replies.
     in_store: OnceCell<bool>,
     own: OnceCell<Memory>,
     patience: Duration,
@@ -142,7 +143,7 @@ impl Replies {
         Self { memory, in_store: OnceCell::new(), own: OnceCell::new(), patience: PATIENCE }
     }
 
-    /// Does a write, or returns the reply that it had. What the client no longer waits for is done nevertheless.
+    /// Does a write, or returns its earlier reply. The write goes on even if the client stops waiting.
     pub(super) async fn once(
         &self,
         write: Option<Write>,
@@ -191,7 +192,7 @@ impl Replies {
         })
     }
 
-    /// Waits for the reply to the request that has the key; `None`: it has it no longer.
+    /// Waits for the reply to the request that holds the key; `None` if it no longer does.
     async fn first_reply(&self, place: &Place, request: &str) -> Result<Option<Response>> {
         let begun = Instant::now();
         let [mut pause, longest] = PAUSES;
@@ -245,7 +246,7 @@ fn used(why: &'static str) -> Error {
     Error::new(ErrorKind::Conflict, why).with_retry(Retry::Never)
 }
 
-/// Where what is kept under one key is.
+/// Where the state of one key is kept.
 struct Place {
     memory: Memory,
     scope: Scope,
@@ -257,7 +258,7 @@ impl Place {
         self.memory.backend().ok_or_else(|| Error::unsupported("kv", self.memory.name()))
     }
 
-    /// Whether this store keeps entries in scopes of the runtime. The server of another memory does not.
+    /// Whether this store keeps entries in scopes of the runtime. A remote memory's server does not.
     async fn is_served(&self) -> Result<bool> {
         let capabilities = self.memory.capabilities();
         if !capabilities.kv || !capabilities.compare_and_set || !capabilities.quotas {
@@ -287,7 +288,7 @@ impl Place {
         Ok(outcome.written.then_some(outcome.version))
     }
 
-    /// Takes the key for a request; the claim's version, or `None` if the key is taken.
+    /// Claims the key for a request. Returns the claim's version, or `None` if the key is taken.
     async fn claim(&self, request: &str) -> Result<Option<u64>> {
         let claim = Kept { request: request.to_owned(), reply: None };
         match self.write(&claim, Expect::Absent, Ttl::After(WINDOW)).await {
@@ -301,13 +302,13 @@ impl Place {
         }
     }
 
-    /// Gives the key back: nothing was done.
+    /// Releases the key, because nothing was done.
     async fn release(&self, claim: u64) -> Result<()> {
         let options = DeleteOptions::expecting(Expect::Version(claim));
         self.backend()?.delete(&self.scope, &self.key, options).await.map(drop)
     }
 
-    /// Keeps the reply, or if there is no room for it, that there was one.
+    /// Keeps the reply or, if there is no room for it, the fact that there was one.
     async fn keep(&self, claim: u64, request: String, answer: &Answer) -> Result<()> {
         let text = answer.text.clone().filter(|text| text.len() <= MAX_REPLY_BYTES);
         let reply = Answer { text, ..*answer };
@@ -320,14 +321,14 @@ impl Place {
         Ok(())
     }
 
-    /// The entry's key names the request: it is a hash of the caller and its `Idempotency-Key`.
+    /// The entry's key identifies the request: it is a hash of the caller and its `Idempotency-Key`.
     fn warn(&self, error: &Error, what: &str) {
         let (tenant, request) = (&self.scope.tenant, self.key.as_str());
         tracing::warn!(%error, %tenant, request, "{what}");
     }
 }
 
-/// SHA-256 of texts that may be anything.
+/// SHA-256 of arbitrary texts.
 fn hash(parts: &[&str]) -> [u8; 32] {
     let part = |hash: Sha256, part: &&str| hash.chain_update(part.len().to_le_bytes()).chain_update(part);
     parts.iter().fold(Sha256::new(), part).finalize().into()
@@ -387,7 +388,7 @@ mod tests {
         assert_eq!(text(done(&two, of("t-2", "a"), &count).await).await.2, "2");
         let other = done(&two, write("t-1", Some("acme"), "a", "x"), &count).await.unwrap_err();
         assert_eq!((other.kind(), other.retry()), (ErrorKind::Conflict, Retry::Never));
-        // Of every tenant: each process by itself.
+        // Not tied to a tenant: each process keeps its own.
         for (replies, replayed) in [(&one, false), (&one, true), (&two, false)] {
             assert_eq!(text(done(replies, write("t-3", None, "a", "w"), &count).await).await.1, replayed);
         }
@@ -467,7 +468,7 @@ mod tests {
         {
             let write = write("t-1", Some("acme"), key, "w").unwrap();
             let (place, name) = (one.place(&write).await.unwrap(), hexadecimal(&write.name));
-            // What is kept is no longer this write's claim.
+            // What is stored is no longer this write's claim.
             let run = async move {
                 place.write(&Kept { request: "w".to_owned(), reply: None }, Expect::Any, Ttl::Keep).await?;
                 done

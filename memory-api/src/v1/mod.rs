@@ -1,6 +1,5 @@
-//! The API `/v1`: every operation of the three facets that can cross a connection, and those on shared state and graphs, as
-//! JSON over HTTP. Users read
-//! `docs/http-api.md`; `docs/spec/http.md` specifies it.
+//! The API `/v1`: every operation of the three facets that can cross a connection, and those on shared state and
+//! graphs, as JSON over HTTP. `docs/http-api.md` is for users; `docs/spec/http.md` specifies it.
 
 mod access;
 mod api;

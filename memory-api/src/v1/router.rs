@@ -1,5 +1,6 @@
-//! The routes. They are matched here and not by a router of axum: that one keeps the parts of a path as owned texts in a map
-//! beside the request, and boxes each handler for each request, which costs a read of an entry more than the read itself.
+//! The routes. They are matched by hand rather than by axum's router, which keeps the parts of a path as owned strings
+//! in a map next to the request and boxes a handler for each request. For reading an entry, that costs more than the
+//! read itself.
 
 use std::sync::Arc;
 
@@ -22,10 +23,10 @@ use crate::metrics::Metrics;
 use crate::recording::Reads;
 use crate::refusal;
 
-/// The description of the API. A test keeps it as the types are.
+/// The description of the API. A test keeps it in step with the types.
 const DOCUMENT: &str = include_str!("../../../docs/openapi.json");
 
-/// Parts of a path that are looked at behind `/v1`: one more than a route has.
+/// How many parts of a path after `/v1` are looked at: one more than any route has.
 const MOST_PARTS: usize = 7;
 
 /// Everything below `/v1`. Cloning shares it.
@@ -33,7 +34,7 @@ const MOST_PARTS: usize = 7;
 pub struct V1(Arc<Api>);
 
 impl V1 {
-    /// The API of a memory; it records each request in this audit.
+    /// The API of a memory; records each request in this audit.
     pub fn new(memory: Memory, auditor: Option<Arc<Auditor>>, tools: Tools) -> Self {
         Self(Arc::new(Api::new(memory, auditor, tools)))
     }
@@ -43,8 +44,8 @@ impl V1 {
         path.strip_prefix("/v1/").is_some_and(|rest| !rest.is_empty())
     }
 
-    /// Answers a caller's request; `reads` is told whether it changes something, where its head does not say. What is not
-    /// asked for most often is boxed, so that it takes no room in the others.
+    /// Answers a caller's request. `reads` is told whether it changes anything, if its head does not say. Less frequent
+    /// requests are boxed, so that they do not enlarge the others' futures.
     pub fn answer<'a>(
         &'a self,
         caller: Arc<Caller>,
@@ -54,7 +55,7 @@ impl V1 {
         Box::pin(self.respond(caller, reads, request))
     }
 
-    /// The same, for those who have it in a future of their own.
+    /// The same for callers that box it themselves.
     pub(crate) async fn respond(&self, caller: Arc<Caller>, reads: &Reads, request: Request) -> Response {
         let api = &self.0;
         let (head, body) = request.into_parts();
@@ -66,7 +67,7 @@ impl V1 {
         let mut parts = [""; MOST_PARTS];
         let known = parts.iter_mut().zip(path.split('/').skip(2)).map(|(known, part)| *known = part).count();
         let path = parts.get(..known).unwrap_or_default();
-        // An option that a client believes in must not be passed over.
+        // Ignoring an option that a client relies on would be wrong.
         if head.uri.query().is_some_and(|query| !query.is_empty()) {
             let what = "no route takes a query behind `?`; send arguments and options to /v1/ops/OP, as /v1/openapi.json says";
             return refusal::refused(&Error::invalid(what));
@@ -103,7 +104,7 @@ impl V1 {
     }
 }
 
-/// Refuses what no route takes: a body that is encoded, and two keys of one write.
+/// Refuses what no route accepts: an encoded body, or two keys for one write.
 #[allow(clippy::result_large_err, reason = "it is the answer, and made at once")]
 fn plain(headers: &HeaderMap) -> Result<(), Response> {
     if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
@@ -132,8 +133,8 @@ fn capabilities(api: &Api, caller: &Caller) -> Response {
     refusal::json(StatusCode::OK, text.to_string())
 }
 
-/// `/v1` without tokens, every operation allowed: for tests of the crates around this one. Whoever reaches its socket
-/// reads and changes everything that the memory serves.
+/// `/v1` without tokens and with every operation allowed, for tests of the crates around this one. Anyone who reaches
+/// its socket can read and change everything that the memory serves.
 #[doc(hidden)]
 pub fn unguarded(memory: Memory) -> Router {
     let policy = Policy::default().with_memory_scopes(ScopeKind::ALL).with_sql_scopes(ScopeKind::ALL);

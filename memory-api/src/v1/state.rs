@@ -1,5 +1,5 @@
-//! `POST /v1/tenants/{tenant}/agents/{agent}/{op}`: shared state and the graph of an agent, by the operations of the Memory
-//! tool and a few beside them. The policy is the tool's.
+//! `POST /v1/tenants/{tenant}/agents/{agent}/{op}`: shared state and an agent's graph, through operations of the Memory
+//! tool and a few more. The policy is the tool's.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(super) async fn call(
         })?;
         let fields = body::text(body).await?;
         let key = needs(op.like()).and_then(|needed| key_of(headers, &caller, needed));
-        // A repeat is one for the same agent.
+        // Only a request for the same agent is a repeat.
         let write = Write::new(key, &caller, Some(&scope.tenant), &[&tenant, &agent, &name, &fields])?;
         let run = {
             let (api, caller) = (Arc::clone(api), Arc::clone(&caller));
@@ -46,7 +46,7 @@ pub(super) async fn call(
 }
 
 impl Api {
-    /// Does one operation as an agent, within what the caller may, and records it.
+    /// Runs one operation as an agent, within the caller's rights, and records it.
     async fn on_state(&self, caller: &Caller, agent: &Scope, op: StateOp, fields: &str) -> Result<String> {
         let record = AuditRequest::new(caller.id(), op.as_str(), Some(&agent.tenant), Some(agent));
         let needed = needs(op.like());

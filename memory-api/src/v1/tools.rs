@@ -1,4 +1,4 @@
-//! Tools for shared state and graphs: one for each caller and agent, kept, since the first call of one opens the state.
+//! Tools for shared state and graphs: one per caller and agent, cached, because the first call opens the state.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -16,7 +16,8 @@ const MOST: usize = 256;
 
 type Whose = (String, TenantId, ScopeId);
 
-/// [`MemoryTool::state`], given by the program around this crate: it is large, and compiled where it is awaited.
+/// [`MemoryTool::state`], passed in by the program around this crate: it is large, and would be compiled where it is
+/// awaited.
 pub type OnState = for<'a> fn(&'a MemoryTool, StateOp, &'a str) -> Boxed<'a, Result<String>>;
 
 /// The tools.
@@ -24,12 +25,12 @@ pub type OnState = for<'a> fn(&'a MemoryTool, StateOp, &'a str) -> Boxed<'a, Res
 pub struct Tools {
     pub(super) on_state: OnState,
     rules: Arc<Rules>,
-    /// What reads notes; `None`: rules.
+    /// The model that reads notes; `None` for rules.
     interpreter: Option<Arc<dyn ChatModel>>,
     kept: Mutex<BTreeMap<Whose, Arc<MemoryTool>>>,
 }
 
-/// Those of a server without shared state and graphs.
+/// The tools of a server without shared state and graphs.
 impl Default for Tools {
     fn default() -> Self {
         let on_state: OnState =
@@ -45,10 +46,11 @@ impl Tools {
         Self { on_state, rules, interpreter, kept: Mutex::default() }
     }
 
-    /// The tool of a caller that speaks for this agent, with the operator's policy for the agent within the caller's grant.
+    /// The tool of a caller that acts as this agent, with the operator's policy for the agent, narrowed by the caller's
+    /// grant.
     ///
     /// # Errors
-    /// `forbidden` for an agent of another backend; as [`MemoryTool::new`].
+    /// `forbidden` for an agent of another backend; those of [`MemoryTool::new`].
     pub(super) fn of(
         &self,
         memory: &Memory,
@@ -63,7 +65,7 @@ impl Tools {
         }
         self.rules.serves(Some(agent), caller.id())?;
         let policy = caller.narrowed(&self.rules.policy(agent.as_str()));
-        // What it writes names its token.
+        // Its writes name the token.
         let run = ScopeId::new(format!("{}-v1", caller.id()))?;
         let mut run = RunContext::new(tenant.clone(), agent.clone(), run);
         if let Some(user) = &caller.grant().user {

@@ -10,7 +10,7 @@ use crate::embed::{CHUNK_TEXTS, Embedder, EmbeddingModel, embed_documents, is_of
 use crate::error::{Error, ErrorKind, Result};
 use crate::scope::Key;
 
-/// The warning of a search by meaning in a scope with entries that have a vector, but none of the model in use.
+/// The warning of a vector search in a scope where entries have vectors of other models only.
 pub const STALE: &str = "entries were embedded by another model; they are found by words alone until `memory reembed` embeds them";
 
 /// An entry to embed.
@@ -22,7 +22,7 @@ pub struct ToEmbed {
     pub version: u64,
     /// The text.
     pub text: String,
-    /// Whether `text` is not the entry's search text, so that it is stored beside the vector.
+    /// Whether `text` differs from the entry's search text and so is stored beside the vector.
     pub apart: bool,
 }
 
@@ -33,7 +33,7 @@ impl ToEmbed {
         (!text.trim().is_empty()).then_some(Self { key, version, text, apart: false })
     }
 
-    /// The same, with a text that is not the entry's search text.
+    /// The same, marking the text as different from the entry's search text.
     #[must_use]
     pub fn with_text_apart(mut self) -> Self {
         self.apart = true;
@@ -45,7 +45,7 @@ impl ToEmbed {
 #[derive(Debug)]
 enum Embedded {
     Stored,
-    /// It was overwritten meanwhile, or has expired.
+    /// Overwritten in the meantime, or expired.
     Overtaken,
     Failed(Error),
 }
@@ -65,7 +65,7 @@ impl From<Embedded> for Embedding {
 pub struct Missing {
     /// Those with a text to embed, in the order of their keys.
     pub items: Vec<ToEmbed>,
-    /// The key of the last entry that was looked at, with a text or without; `None`: there are no more.
+    /// Key of the last entry looked at, with or without text; `None` if there are no more.
     pub last: Option<String>,
 }
 
@@ -75,22 +75,22 @@ pub trait VectorStore: Sync {
     /// How many vectors of the model one transaction stores.
     fn vectors_at_once(&self, model: &EmbeddingModel) -> usize;
 
-    /// Stores vectors in one transaction. Says of each whether it was stored: only if its entry is live and has the
-    /// version that was embedded.
+    /// Stores vectors in one transaction. Returns, for each, whether it was stored: only if its entry is live and still
+    /// has the version that was embedded.
     ///
     /// # Errors
-    /// As a write fails.
+    /// Those of a write.
     async fn store_vectors(
         &self,
         model: &EmbeddingModel,
         vectors: Vec<(ToEmbed, Vec<f32>)>,
     ) -> Result<Vec<bool>>;
 
-    /// The first entries behind a key (all keys are behind the empty one) that lack a vector of the model, without those whose
-    /// key begins with `except`, unless that is empty.
+    /// The first entries after a key (the empty key comes before all others) that lack a vector of the model. Keys that
+    /// begin with `except` are skipped, unless it is empty.
     ///
     /// # Errors
-    /// As a read fails.
+    /// Those of a read.
     async fn missing(
         &self,
         model: &EmbeddingModel,
@@ -99,14 +99,14 @@ pub trait VectorStore: Sync {
         limit: usize,
     ) -> Result<Missing>;
 
-    /// How many entries have a text and lack a vector of the model, without those that [`missing`](Self::missing) leaves out.
+    /// How many entries have a text but no vector of the model; skips the same keys as [`missing`](Self::missing).
     ///
     /// # Errors
-    /// As a read fails.
+    /// Those of a read.
     async fn count_missing(&self, model: &EmbeddingModel, except: &str) -> Result<u64>;
 }
 
-/// Embeds one entry that was written.
+/// Embeds one entry after its write.
 pub async fn embed_written(
     store: &dyn VectorStore,
     embedder: &dyn Embedder,
@@ -117,8 +117,8 @@ pub async fn embed_written(
     embedded.into_iter().next().map_or(Embedding::Skipped, Embedding::from)
 }
 
-/// Embeds what one bulk insert wrote. Of several items with the same key the last is stored. `item` gives the key of an
-/// item and, if it is to be embedded, its text.
+/// Embeds the items of a bulk insert. If a key occurs several times, the last item is stored. `item` returns an item's
+/// key and, if it is to be embedded, its text.
 pub async fn embed_bulk(
     store: &dyn VectorStore,
     embedder: &dyn Embedder,
@@ -146,7 +146,7 @@ pub async fn embed_bulk(
 /// Embeds entries that lack a vector of the embedder's model, up to a limit (EMB-4, EMB-17).
 ///
 /// # Errors
-/// As the embedder or the store fails; what was stored before stays.
+/// Those of the embedder and the store; vectors already stored stay.
 pub async fn reembed(
     store: &dyn VectorStore,
     embedder: &dyn Embedder,
@@ -169,7 +169,7 @@ pub async fn reembed(
                     }
                     // The writer that overwrote it has embedded it.
                     Embedded::Overtaken => left = left.saturating_sub(1),
-                    // It does not count against the limit, or it would block the entries behind it for ever.
+                    // It does not count against the limit, or it would block the entries after it forever.
                     Embedded::Failed(error) if is_of_the_text(&error) => outcome.failed += 1,
                     Embedded::Failed(error) => failure = Some(error),
                 }
@@ -186,8 +186,8 @@ pub async fn reembed(
     Ok(outcome)
 }
 
-/// Embeds entries and stores their vectors, a transaction of them at a time. Once the embedder itself fails, it is not
-/// called again.
+/// Embeds entries and stores their vectors, one transaction's worth at a time. Once the embedder itself fails, it is
+/// not called again.
 async fn embed_all(store: &dyn VectorStore, embedder: &dyn Embedder, items: Vec<ToEmbed>) -> Vec<Embedded> {
     let most = store.vectors_at_once(embedder.model()).max(1);
     let mut embedded = Vec::with_capacity(items.len());
@@ -212,7 +212,7 @@ async fn embed_all(store: &dyn VectorStore, embedder: &dyn Embedder, items: Vec<
     }
 }
 
-/// Stores the vectors of a step. The write they belong to stands whatever happens here.
+/// Stores one batch of vectors. The write they belong to stands whatever happens here.
 async fn keep(
     store: &dyn VectorStore,
     model: &EmbeddingModel,

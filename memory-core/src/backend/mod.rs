@@ -31,19 +31,19 @@ pub use write::{
     ReembedOptions, ReembedOutcome, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome,
 };
 
-/// How often `increment` and `update` try again, where they are composed of `get` and `set`.
+/// How often the default `increment` and `update` retry.
 const MAX_TRIES: usize = 1_000;
 
 /// Faithful key/value storage with search, for one scope per call.
 ///
 /// Every method takes exactly one [`Scope`] and neither reads nor changes any other. The lists below cite the numbered
 /// sentences of `docs/spec/backend.md`. `Checked` validates arguments before a backend sees them, so an implementation
-/// may rely on the documented limits, and is never called for operations that it does not advertise.
+/// may rely on the documented limits, and operations that it does not advertise are never called.
 ///
-/// Futures may be dropped at any point: a write then happens as a whole or not at all.
+/// Futures may be dropped at any point: a write then takes effect completely or not at all.
 ///
-/// What has a default is composed of other methods (`get`, `increment`, `update`), or refuses, as is right for a backend that does
-/// not advertise it.
+/// Default methods are either built from other methods (`get`, `increment`, `update`) or refuse, which is right for a
+/// backend that does not advertise the operation.
 #[async_trait]
 pub trait Backend: Send + Sync + Debug {
     /// Reads one entry. Requires `Capabilities::kv`.
@@ -152,11 +152,12 @@ pub trait Backend: Send + Sync + Debug {
     ///   value.
     /// - TTL-7, QUO-1, DRF-16: Lifetime and quota apply as for `set`; the call is never refused for drift.
     ///
-    /// Default: reads and sets until nothing came between. For a backend whose `set` honours [`Expect`], and without drift
-    /// policies; one that holds a lock or a transaction meanwhile saves the repeats.
+    /// The default reads and sets, and retries if another write came in between. It needs a `set` that honours
+    /// [`Expect`], and no drift policies. A backend that can hold a lock or a transaction should override it, which
+    /// avoids the retries.
     ///
     /// # Errors
-    /// `wrong_type` if the value is no 64-bit integer, `invalid_argument` if the sum is not.
+    /// `wrong_type` if the value is not a 64-bit integer, `invalid_argument` if the sum is not.
     async fn increment(
         &self,
         scope: &Scope,
@@ -193,7 +194,8 @@ pub trait Backend: Send + Sync + Debug {
     ///   the same.
     /// - TTL-7, QUO-1, DRF-16: Lifetime and quota apply as for `set`; the call is never refused for drift.
     ///
-    /// Default: as for [`increment`](Self::increment), with [`max_value_bytes`](Self::max_value_bytes).
+    /// The default works like that of [`increment`](Self::increment), and enforces
+    /// [`max_value_bytes`](Self::max_value_bytes).
     ///
     /// # Errors
     /// `wrong_type`, `too_large` if the result exceeds the value limit, `quota_exceeded`.
@@ -223,8 +225,8 @@ pub trait Backend: Send + Sync + Debug {
         Err(contended())
     }
 
-    /// The limit of the default [`update`](Self::update): `Capabilities::max_value_bytes` of the provider, where that is not the
-    /// default one.
+    /// The value limit of the default [`update`](Self::update). Override it if the provider's
+    /// `Capabilities::max_value_bytes` differs from the default.
     fn max_value_bytes(&self) -> usize {
         DEFAULT_MAX_VALUE_BYTES
     }
@@ -244,7 +246,7 @@ pub trait Backend: Send + Sync + Debug {
     ///   later one.
     ///
     /// # Errors
-    /// As [`Backend::set`], with `details.index` of the item; nothing is written.
+    /// Those of [`Backend::set`], with the item's `details.index`; nothing is written.
     async fn bulk_insert(
         &self,
         scope: &Scope,
@@ -268,8 +270,8 @@ pub trait Backend: Send + Sync + Debug {
     /// - ISO-3: Search scores, ranks and statistics of a scope depend on that scope's live entries alone.
     ///
     /// # Errors
-    /// `vector_unsupported`, `embedder_not_configured`, `capability_unsupported`, `invalid_argument`,
-    /// `too_large`; as the embedder fails.
+    /// `vector_unsupported`, `embedder_not_configured`, `capability_unsupported`, `invalid_argument`, `too_large`; the
+    /// embedder's errors.
     async fn search(&self, _scope: &Scope, _query: SearchQuery) -> Result<SearchResults> {
         Err(unserved("search"))
     }
@@ -291,8 +293,8 @@ pub trait Backend: Send + Sync + Debug {
         Err(unserved("stats"))
     }
 
-    /// Embeds what the current model has not embedded yet; call again while `remaining` shrinks.
-    /// Requires `Capabilities::vector_search`.
+    /// Embeds what the current model has not embedded yet; call it again as long as `remaining` shrinks. Requires
+    /// `Capabilities::vector_search`.
     ///
     /// # Behavior
     /// - EMB-4: `reembed` embeds the text of every live entry that has a text but no vector of the current model
@@ -341,7 +343,7 @@ pub trait Backend: Send + Sync + Debug {
     /// - DRF-13: Nothing that happens in another scope changes a scope's token.
     ///
     /// # Errors
-    /// `unavailable`, `corrupt`; `capability_unsupported` by default, for a backend without drift checks.
+    /// `unavailable`, `corrupt`; by default `capability_unsupported`, for backends without drift checks.
     async fn drift_state(&self, scope: &Scope) -> Result<DriftState> {
         let _ = scope;
         Err(Error::unsupported("drift_state", "this one"))
@@ -358,7 +360,7 @@ pub trait Backend: Send + Sync + Debug {
     /// `unavailable`, `outcome_unknown`.
     async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome>;
 
-    /// Streams every live entry in key order, from one snapshot if the engine supports it. Requires `Capabilities::kv`.
+    /// Streams every live entry in key order, from one snapshot if the engine can. Requires `Capabilities::kv`.
     ///
     /// # Behavior
     /// - EXP-1: Export streams every live entry once, in key order, with version, times, expiry, access count and
@@ -369,7 +371,7 @@ pub trait Backend: Send + Sync + Debug {
     ///   and a record that replaces an entry replaces its vectors.
     ///
     /// # Errors
-    /// Errors while opening the stream; later errors are items that end it.
+    /// Errors while opening the stream; later errors are items of the stream and end it.
     async fn export_scope(&self, scope: &Scope) -> Result<RecordStream>;
 
     /// Stores a stream of records. Requires `Capabilities::kv`.
@@ -419,7 +421,7 @@ fn incremented(current: Option<&Json>, delta: i64) -> Result<i64> {
     sum.ok_or_else(|| Error::invalid("the sum does not fit 64 bits; use a smaller delta"))
 }
 
-/// Sets what was derived from `live`; `None`: something came between.
+/// Sets a value derived from `live`; `None` if another write came in between.
 async fn exchange<B: Backend + ?Sized>(
     backend: &B,
     scope: &Scope,
@@ -431,15 +433,15 @@ async fn exchange<B: Backend + ?Sized>(
     let expect = live.as_ref().map_or(Expect::Absent, |live| Expect::Version(live.version));
     let options = SetOptions::keeping(live, options).with_expect(expect);
     match backend.set(scope, key, value, options).await {
-        // What is stored already was stored by somebody else.
+        // If the value was already stored, someone else stored it.
         Ok(outcome) => Ok(Some(outcome).filter(|outcome| outcome.written)),
         Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Refuses to try again where the version is still the one whose exchange did not succeed: then nobody else wrote, and no try
-/// will succeed.
+/// Stops retrying if the version is the same as at the last failed exchange: nobody else wrote, so no retry can
+/// succeed.
 fn moved_on(last: &mut Option<u64>, live: Option<&Entry>) -> Result<()> {
     let version = live.map(|live| live.version);
     if version.is_some() && version == *last {
@@ -464,7 +466,7 @@ fn unserved(operation: &'static str) -> Error {
     .with_detail("operation", operation)
 }
 
-/// Conveniences over [`Backend`], for every implementation.
+/// Shorthands on top of [`Backend`], for every implementation.
 #[async_trait]
 pub trait BackendExt: Backend {
     /// The value of a key, counted as an access.
@@ -491,7 +493,7 @@ pub trait BackendExt: Backend {
         Ok(self.delete(scope, key, DeleteOptions::default()).await?.deleted)
     }
 
-    /// Every entry under a prefix, page by page. Holds all of them in memory: for small scopes.
+    /// Every entry under a prefix. Holds all of them in memory, so it is for small scopes only.
     ///
     /// # Errors
     /// As [`Backend::list`].

@@ -67,7 +67,7 @@ impl ListQuery {
 }
 
 impl ListQuery {
-    /// The least key that the page can hold: where a backend begins to read.
+    /// The least key that the page can hold, where a backend starts reading.
     ///
     /// # Errors
     /// `invalid_argument` for a cursor of another scope or prefix.
@@ -101,8 +101,8 @@ impl Page {
         Self { entries, next }
     }
 
-    /// The page of a query, of the live entries of the scope in order of their keys, from [`ListQuery::start`] on. No more are taken
-    /// than the page needs.
+    /// The page of a query, from the scope's live entries in key order, starting at [`ListQuery::start`]. Takes no more
+    /// entries than the page needs.
     ///
     /// # Errors
     /// The first of `entries`.
@@ -239,10 +239,10 @@ impl ScopePage {
         Self { scopes, next }
     }
 
-    /// The page of a query, of every live entry of the tenant: its scope and its [`Entry::size_bytes`], in any order.
+    /// The page of a query, from every live entry of the tenant in any order: its scope and [`Entry::size_bytes`].
     ///
     /// # Errors
-    /// `invalid_argument` for a cursor of another tenant; the first of `entries`.
+    /// `invalid_argument` for a cursor of another tenant; the first error in `entries`.
     pub fn of(
         tenant: &TenantId,
         query: &ScopesQuery,

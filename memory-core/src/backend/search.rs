@@ -50,8 +50,8 @@ impl SearchQuery {
         self.rank.is_similarity_only() && self.rank.similarity == 1.0
     }
 
-    /// Most matches that may become hits: all that are ranked if similarity alone does not decide (a weight may round two
-    /// similarities to the same value, which changes the tie), or if some may be left out as duplicates.
+    /// How many matches to consider at most. All of them, if similarity alone does not decide the order (a weight may
+    /// round two similarities to the same value, which changes the tie) or if duplicates may be dropped.
     #[must_use]
     pub fn most_matches(&self) -> usize {
         match self.mode {
@@ -61,8 +61,8 @@ impl SearchQuery {
         }
     }
 
-    /// How many matches to look at first; [`most_matches`](Self::most_matches) where too few of them remain. Without vectors
-    /// nothing is a duplicate, so `has_vectors` is false there.
+    /// How many matches to look at first; if too few remain, look at [`most_matches`](Self::most_matches).
+    /// `has_vectors` is false where there are no vectors, since nothing is a duplicate then.
     #[must_use]
     pub fn first_matches(&self, has_vectors: bool) -> usize {
         let most = self.most_matches();

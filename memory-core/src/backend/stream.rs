@@ -11,7 +11,7 @@ use crate::error::Result;
 /// A stream of export records. An `Err` item ends it.
 pub type RecordStream = Pin<Box<dyn Stream<Item = Result<Record>> + Send>>;
 
-/// A stream of records that are there without waiting, read as they are asked for.
+/// A stream of records that are available without waiting, read on demand.
 pub fn record_stream(records: impl Iterator<Item = Result<Record>> + Send + 'static) -> RecordStream {
     Box::pin(Records(Box::new(records)))
 }

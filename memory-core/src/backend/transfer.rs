@@ -1,4 +1,4 @@
-//! Entries in transfer between stores.
+//! Entries on their way between stores.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,7 @@ impl From<Entry> for Record {
     }
 }
 
-/// A record whose JSON text has several lines, because its value does, wrapped in a JSON string.
+/// A record whose value, and so its JSON text, has several lines, wrapped in a JSON string.
 #[derive(Serialize, Deserialize)]
 struct Wrapped<T> {
     record: T,
@@ -50,8 +50,8 @@ struct Wrapped<T> {
 impl Record {
     /// One line of the export format, without its line feed.
     ///
-    /// A value keeps its text, which may contain line feeds between its tokens; the record is then `{"record":"…"}`,
-    /// with its JSON text as a string.
+    /// A value keeps its text, which may contain line feeds between tokens. Such a record is written as
+    /// `{"record":"…"}`, with its JSON text as a string.
     ///
     /// # Errors
     /// `internal` if a float in its metadata is not finite, which no store returns.
@@ -80,7 +80,7 @@ impl Record {
 /// Checks the vectors of a record (EXP-11 of `docs/spec/backend.md`).
 ///
 /// # Errors
-/// `invalid_argument`, never an embedder's error: the vectors came with the record, and asking an embedder again does
+/// `invalid_argument`, never an embedder's error: the vectors came with the record, so asking an embedder again does
 /// not help.
 pub fn check_vectors(vectors: &[RecordVector]) -> Result<()> {
     if vectors.len() > MAX_RECORD_VECTORS {
@@ -169,8 +169,9 @@ impl ImportOptions {
         with_taken(taken: Taken);
     }
 
-    /// What an import stores of a record over the live entry, counted in `outcome`; `None`: nothing. `version` is one that the key
-    /// never had; the record's is kept if it is higher. Quota, vectors and what was forgotten are the backend's.
+    /// What an import stores of a record over the live entry, counting it in `outcome`; `None`: nothing. `version` is
+    /// one that the key never had; the record's own is kept if it is higher. The backend handles quota, vectors and
+    /// forgotten content.
     ///
     /// # Errors
     /// `conflict` for a live entry with [`OnExisting::Fail`].
@@ -218,7 +219,7 @@ pub struct ImportOutcome {
 }
 
 impl ImportOutcome {
-    /// Records that it counts: the position of the next one.
+    /// How many records were counted, which is the position of the next one.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.created + self.replaced + self.skipped + self.expired + self.forgotten

@@ -63,7 +63,7 @@ pub struct SetOptions {
 }
 
 impl SetOptions {
-    /// Of a write that changes the value of the live entry alone, as `increment` and `update` do.
+    /// For a write that changes only the live entry's value, as `increment` and `update` do.
     #[must_use]
     pub fn keeping(live: Option<Entry>, options: UpdateOptions) -> Self {
         let mut kept = Self::default().with_ttl(options.ttl).with_quota(options.quota);
@@ -73,8 +73,9 @@ impl SetOptions {
         kept
     }
 
-    /// What `set` stores over the live entry, and what it answers; `None`: nothing, since the precondition does not hold but the
-    /// result is there already (VER-7). `version` is one that the key never had. Quota, drift and embedding are the backend's.
+    /// What `set` stores over the live entry, and its outcome. `None`: nothing is stored, because the precondition does
+    /// not hold but the result is already there (VER-7). `version` is one that the key never had. The backend handles
+    /// quota, drift and embedding.
     ///
     /// # Errors
     /// `conflict` if the precondition does not hold; `invalid_argument` for a lifetime out of range.
@@ -330,7 +331,7 @@ pub struct BulkOptions {
 
 impl BulkOptions {
     crate::setters! {
-        /// The scope's token as it was last seen.
+        /// The scope's token as last seen.
         with_drift(drift: DriftCheck);
         with_quota(quota: Quota);
     }

@@ -51,7 +51,7 @@ pub(super) fn check_threshold(threshold: Option<f64>) -> Result<()> {
     }
 }
 
-/// An id of a message, or that of its session.
+/// Checks the id of a message or of its session.
 pub(super) fn check_message_id(what: &'static str, id: &str) -> Result<()> {
     if id.len() > MAX_MESSAGE_ID_BYTES {
         return Err(Error::too_large(what, id.len(), MAX_MESSAGE_ID_BYTES, "bytes"));
@@ -62,10 +62,10 @@ pub(super) fn check_message_id(what: &'static str, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks messages like an `add` through [`Checked`](crate::Checked) does, for callers that ask what it would do.
+/// Checks messages as an `add` through [`Checked`](crate::Checked) does, for callers that ask what it would do.
 ///
 /// # Errors
-/// `invalid_argument`, `too_large`; `details.index` says of which message, where it is one.
+/// `invalid_argument`, `too_large`; `details.index` names the message, if it is about one.
 pub fn check_messages(messages: &[Message]) -> Result<()> {
     if messages.len() > MAX_MESSAGES {
         return Err(Error::too_large("messages", messages.len(), MAX_MESSAGES, "messages"));

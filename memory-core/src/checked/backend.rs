@@ -28,8 +28,8 @@ use crate::provider::Provider;
 use crate::reduce::{MAX_LIST_LIMIT, Reducer};
 use crate::scope::{Key, Scope, TenantId};
 
-/// Checks key, value, metadata, text and lifetime of an entry like a write through [`Checked`] does, for callers that ask what it
-/// would do.
+/// Checks an entry's key, value, metadata, text and lifetime as a write through [`Checked`] does, for callers that ask
+/// what it would do.
 ///
 /// # Errors
 /// `invalid_argument`, `too_large`.
@@ -266,7 +266,7 @@ impl<P: Provider> Backend for Checked<P> {
         kv.bulk_insert(scope, items, options).await.map_err(|error| {
             let index = error.details().get("index").and_then(Value::as_u64);
             match index.and_then(|index| seeing.get(usize::try_from(index).ok()?)) {
-                // What the earlier item would have stored is no version to go by.
+                // The version that the earlier item would have got was never stored, so it is useless to the caller.
                 Some(true) if error.kind() == ErrorKind::Conflict => Error::new(
                     ErrorKind::Conflict,
                     "the precondition does not hold after an earlier item with the same key; nothing was \

@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 use crate::interposed::Op;
 use crate::provider::Provider;
 
-/// A provider with validated arguments, which refuses unadvertised operations before they reach the provider.
+/// A provider whose arguments are validated and whose unadvertised operations are refused before they reach it.
 ///
-/// It implements every facet itself, so its accessors return it. Every argument it passes on is within
+/// It implements every facet itself, so its accessors return itself. Every argument it passes on is within
 /// [`crate::limits`] and the limits that the provider advertises.
 #[derive(Debug)]
 pub struct Checked<P> {
@@ -30,8 +30,8 @@ impl<P: Provider> Checked<P> {
     /// Wraps a provider.
     ///
     /// # Errors
-    /// `internal` where the provider contradicts itself: a facet flag without its accessor, an
-    /// accessor without its flag, no facet at all, or flags that exclude each other.
+    /// `internal` if the provider contradicts itself: a facet flag without its accessor, an accessor without its flag,
+    /// no facet at all, or flags that exclude each other.
     pub fn new(inner: P) -> Result<Self> {
         let capabilities = inner.capabilities();
         let mut contradictions: Vec<String> =

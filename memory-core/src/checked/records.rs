@@ -41,7 +41,7 @@ impl Stream for CheckedRecords {
             self.seen += 1;
             let mut record = record?;
             self.limits.check(&record).map_err(|error| error.with_detail("index", index))?;
-            // Both go on from here: near the maximum they would block later writes.
+            // Both keep counting from here: near the maximum they would block later writes.
             record.entry.version = record.entry.version.min(MAX_IMPORTED_COUNT);
             record.entry.access_count = record.entry.access_count.min(MAX_IMPORTED_COUNT);
             Ok(record)
@@ -49,7 +49,7 @@ impl Stream for CheckedRecords {
     }
 }
 
-/// Checks a record like an import through [`Checked`](crate::Checked) does, for callers that read records before they
+/// Checks a record as an import through [`Checked`](crate::Checked) does, for callers that read records before they
 /// write.
 ///
 /// # Errors
@@ -97,7 +97,7 @@ mod tests {
                     "vectors":[{{"model":{{"provider":"p","model":"m","dimensions":2}},"vector":{vector}}}]}}"#
             ));
             let Ok(record) = record else {
-                // With its feature `float_roundtrip`, which another crate may turn on, serde_json reads no such number.
+                // With the feature `float_roundtrip`, which another crate may enable, serde_json rejects such a number.
                 assert_eq!(vector, "[1e39,1]");
                 continue;
             };

@@ -19,7 +19,7 @@ impl<P: Provider> Checked<P> {
         self.inner.sql().filter(|_| self.capabilities.sql).ok_or_else(|| self.unsupported(op))
     }
 
-    /// The facet for a run's call on one scope; the host's own scopes only where they are served.
+    /// The facet for a call on one scope; the host's own scopes only if the provider serves them.
     fn sql_of(&self, op: Op, scope: &Scope) -> Result<&dyn SqlFacet> {
         let sql = self.checked_sql(op)?;
         self.require(self.capabilities.host_tables || scope.kind != ScopeKind::Host, op)?;

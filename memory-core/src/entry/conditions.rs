@@ -181,7 +181,7 @@ impl Quota {
         self.max_entries.is_none() && self.max_bytes.is_none()
     }
 
-    /// Checks a write that takes the scope from `before` to `after`, each the number and bytes of live entries.
+    /// Checks a write that takes the scope from `before` to `after`, each the count and bytes of its live entries.
     ///
     /// # Errors
     /// `quota_exceeded` with `details.resource`, `limit`, `used` and `requested` if the write grows a resource past its

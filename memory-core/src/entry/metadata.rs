@@ -60,7 +60,7 @@ impl Scalar {
     }
 }
 
-/// Parses through [`Json`], so that numbers arrive exactly, whichever features of serde_json are enabled.
+/// Parses through [`Json`], so that numbers are exact whatever features of serde_json are enabled.
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         use serde::de::Error as _;
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-/// Exact comparison without rounding the integer to a float.
+/// Compares exactly, without rounding the integer to a float.
 #[allow(clippy::cast_possible_truncation, reason = "the float is checked to lie within i64 first")]
 fn compare_int_float(int: i64, float: f64) -> Option<Ordering> {
     const TWO_63: f64 = 9_223_372_036_854_775_808.0;
@@ -119,7 +119,7 @@ impl From<i64> for Scalar {
     }
 }
 
-/// A negative zero becomes zero, since not every store has both.
+/// Negative zero becomes zero, because not every store has both.
 impl From<f64> for Scalar {
     fn from(value: f64) -> Self {
         Self::Float(value + 0.0)
@@ -205,8 +205,8 @@ impl Metadata {
         Ok(())
     }
 
-    /// The members as the text of a JSON object; `None` without members. `float` and `text` write the values of these
-    /// types; a float must have a point or an exponent, by which [`Metadata::from_json_text`] tells it from an integer.
+    /// The members as the text of a JSON object; `None` if there are none. `float` and `text` write values of those
+    /// types. A float must have a point or an exponent, by which [`Metadata::from_json_text`] tells it from an integer.
     #[must_use]
     pub fn to_json_text(
         &self,
@@ -232,8 +232,8 @@ impl Metadata {
         Some(out)
     }
 
-    /// Reads what [`Metadata::to_json_text`] wrote; `text` undoes what was done to texts. `None` for anything else.
-    /// `serde_json`'s own floats may be off by the last bit; these are exact.
+    /// Reads what [`Metadata::to_json_text`] wrote; `text` reverses the writer's `text`. `None` for anything else.
+    /// Floats are exact, while `serde_json`'s own may be off by the last bit.
     #[must_use]
     pub fn from_json_text(json: &str, text: impl Fn(String) -> String) -> Option<Self> {
         let members: BTreeMap<String, &RawValue> = serde_json::from_str(json).ok()?;
@@ -253,7 +253,7 @@ impl Metadata {
         members.into_iter().map(read).collect()
     }
 
-    /// How much the members add to [`Entry::size_bytes`](crate::Entry::size_bytes).
+    /// What the members contribute to [`Entry::size_bytes`](crate::Entry::size_bytes).
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.0
@@ -319,7 +319,7 @@ mod tests {
         let text = metadata.to_json_text(|float| format!("{float:?}"), |text| Cow::Borrowed(text)).unwrap();
         serde_json::from_str::<serde_json::Value>(&text).unwrap();
         let back = Metadata::from_json_text(&text, |text| text).unwrap();
-        // As text, since scalars compare by their value: 1 equals 1.0.
+        // Compared as text, since scalars compare by value: 1 equals 1.0.
         assert_eq!(format!("{back:?}"), format!("{metadata:?}"));
         assert_eq!(Metadata::new().to_json_text(|_| String::new(), |text| Cow::Borrowed(text)), None);
         for bad in ["", "[]", r#"{"a":null}"#, r#"{"a":[1]}"#, r#"{"a":1"#] {

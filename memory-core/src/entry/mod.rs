@@ -128,14 +128,14 @@ impl Entry {
         self.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// How much the entry counts against a quota: [`size_bytes`] of its parts.
+    /// What the entry counts against a quota: [`size_bytes`] of its parts.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         size_bytes(&self.key, &self.value, &self.metadata, self.source.as_ref(), self.text.as_deref())
     }
 
-    /// Whether importing it over the other would change nothing: all but the version, which importing changes, and the accesses, which
-    /// reading counts.
+    /// Whether importing it over the other would change nothing. Ignores the version, which importing changes, and the
+    /// access count, which reading changes.
     #[must_use]
     pub fn is_copy_of(&self, other: &Self) -> bool {
         self.value == other.value
@@ -157,8 +157,8 @@ impl Entry {
     }
 }
 
-/// How much an entry counts against a quota: the bytes of key, value text, metadata (names, strings, 8 per number, 1
-/// per boolean), source and explicit text. Index and engine overhead is not counted.
+/// What an entry counts against a quota: the bytes of key, value text, metadata (names, strings, 8 per number, 1 per
+/// boolean), source and explicit text. Index and engine overhead is not counted.
 #[must_use]
 pub fn size_bytes(
     key: &Key,

@@ -1,7 +1,7 @@
-//! Streams of an operation as lines (NDJSON), for a connection that can end at any point.
+//! The streams of an operation as lines (NDJSON), for connections that can break at any point.
 //!
-//! Each item is a line `{"item": …}`. The last line is `{"end": N}` with the number of items, or `{"error": {…}}`; without
-//! one of the two the stream was cut. A stream that is sent to an operation begins with a line of its arguments.
+//! Each item is a line `{"item": …}`. The last line is `{"end": N}` with the number of items, or `{"error": {…}}`;
+//! without either, the stream was cut off. A stream sent to an operation starts with a line of its arguments.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -19,10 +19,10 @@ use crate::json;
 
 /// Longest line, in bytes: a record of the largest value with all its vectors, or a line of a dump.
 const MAX_LINE_BYTES: usize = 64 << 20;
-/// Lines are handed on together until they have this many bytes.
+/// Lines are passed on together once they reach this many bytes.
 const PART_BYTES: usize = 64 << 10;
 
-/// What a stream is made of.
+/// An item of a stream.
 pub trait Item: Sized + Send + 'static {
     /// Writes it as JSON without line breaks.
     ///
@@ -51,7 +51,7 @@ impl Item for Record {
     }
 }
 
-/// A line of a dump, in base64: it may be any bytes.
+/// A line of a dump, in base64, since it may contain any bytes.
 impl Item for Vec<u8> {
     fn write(&self) -> Result<String> {
         Ok(format!("\"{}\"", STANDARD.encode(self)))
@@ -74,7 +74,7 @@ enum Frame {
 
 type Items<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send>>;
 
-/// Items as parts of bytes, each of one or more whole lines. It always ends with a last line.
+/// Items as chunks of bytes, each made of whole lines. There is always a last line.
 pub struct Written<T> {
     items: Items<T>,
     part: Vec<u8>,
@@ -133,9 +133,9 @@ impl<T: Item> Stream for Written<T> {
 pub struct Lines<S> {
     parts: S,
     bytes: Vec<u8>,
-    /// Where the next line begins.
+    /// Where the next line starts.
     begin: usize,
-    /// Up to where there is no line break.
+    /// There is no line break before this position.
     searched: usize,
 }
 
@@ -148,7 +148,7 @@ impl<B: AsRef<[u8]>, S: Stream<Item = Result<B>> + Unpin> Lines<S> {
     /// The next line.
     ///
     /// # Errors
-    /// `None` at the end of the parts, after which an unfinished line is dropped. The parts' errors; `too_large` and
+    /// `None` at the end of the input; an unfinished line is dropped. The input's errors; `too_large` and
     /// `invalid_argument` for a line that is too long or not UTF-8.
     pub fn poll_line(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<String>>> {
         loop {
@@ -182,11 +182,11 @@ impl<B: AsRef<[u8]>, S: Stream<Item = Result<B>> + Unpin> Lines<S> {
     }
 }
 
-/// How far a body was read.
+/// How far a body has been read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     Items,
-    /// Its last line was read, which nothing may follow.
+    /// The last line was read; nothing may follow it.
     Last,
     Ended,
 }
@@ -206,7 +206,7 @@ impl<T, S> Read<T, S> {
         Self { lines, count: 0, progress: Progress::Items, is_request: false, item: std::marker::PhantomData }
     }
 
-    /// The same of what a caller sends: an error in its last line is one of the caller.
+    /// The same for a body that a caller sends: an error in its last line is the caller's.
     pub fn of_request(lines: Lines<S>) -> Self {
         Self { is_request: true, ..Self::new(lines) }
     }

@@ -13,11 +13,11 @@ use crate::scope::Scope;
 
 /// Called by [`Interposed`](crate::Interposed) around every operation.
 ///
-/// Most hooks need only [`Hook::before`] and [`Hook::after`]. [`Hook::around`] replaces both if a hook must see the
-/// request and the reply together, call several times, or not at all.
+/// Most hooks need only [`Hook::before`] and [`Hook::after`]. [`Hook::around`] replaces both for a hook that must see
+/// request and reply together, or call several times or not at all.
 #[async_trait]
 pub trait Hook: Send + Sync + Debug {
-    /// What the wrapped provider advertises, after this hook.
+    /// What the wrapped provider advertises, as changed by this hook.
     fn capabilities(&self, inner: Capabilities) -> Capabilities {
         inner
     }
@@ -53,7 +53,7 @@ pub trait Hook: Send + Sync + Debug {
         self.after(op, scope.as_ref(), reply).await
     }
 
-    /// Closes the wrapped provider, which is no operation.
+    /// Closes the wrapped provider. Closing is not an operation.
     ///
     /// # Errors
     /// As [`Provider::close`].

@@ -1,4 +1,4 @@
-//! Wrapping a provider: every call as a [`Request`], every result as a [`Reply`].
+//! Wraps a provider: every call becomes a [`Request`], every result a [`Reply`].
 
 mod failure;
 pub mod frames;

@@ -4,7 +4,7 @@ use super::operations::{Reply, Request, operations};
 use crate::error::{Error, Result};
 use crate::provider::Provider;
 
-/// The wrapped provider, as seen by a hook: runs requests, as many as the hook wants.
+/// The wrapped provider as a hook sees it: runs as many requests as the hook wants.
 #[derive(Clone, Copy, Debug)]
 pub struct Next<'a> {
     provider: &'a dyn Provider,
@@ -24,7 +24,7 @@ impl<'a> Next<'a> {
     }
 }
 
-/// The facet of a provider; if it is missing, the enclosing function returns `capability_unsupported`.
+/// A provider's facet; if it is missing, the enclosing function returns `capability_unsupported`.
 macro_rules! facet {
     (Provider, $provider:ident, $op:ident) => { $provider };
     (Backend, $provider:ident, $op:ident) => { facet!(@ $provider.backend(), $provider, $op) };
@@ -35,7 +35,7 @@ macro_rules! facet {
     };
 }
 
-/// Passes an owned argument as the method expects it.
+/// Passes an owned argument in the form the method expects.
 macro_rules! lent {
     ($arg:ident & $($type:tt)+) => {
         &$arg

@@ -30,8 +30,8 @@ use crate::sql::{
 };
 use crate::time::Timestamp;
 
-/// Calls a macro with every operation of every facet: variant (and its wire name, if that is not the method's), method,
-/// arguments with their types in brackets, reply.
+/// Calls a macro with every operation of every facet: variant (and its wire name, if it differs from the method's),
+/// method, arguments with their types in brackets, reply.
 macro_rules! operations {
     ($generate:ident) => {
         $generate! {
@@ -139,7 +139,7 @@ macro_rules! define {
             /// Every operation.
             pub const ALL: &'static [Self] = &[$($(Self::$variant),*),*];
 
-            /// The operation's name on the wire: the method's, which no two facets share, except `moment` for
+            /// The operation's name on the wire: that of the method, which is unique across facets, except `moment` for
             /// [`Provider::read_snapshot`](crate::Provider::read_snapshot).
             #[must_use]
             pub const fn as_str(self) -> &'static str {
@@ -154,7 +154,7 @@ macro_rules! define {
                 match self { $($(Self::$variant => stringify!($facet),)*)* }
             }
 
-            /// Whether it stores nothing but counts of accesses, so that it may be called again at any time.
+            /// Whether it stores nothing but access counts and so may be repeated at any time.
             #[must_use]
             pub const fn is_read(self) -> bool {
                 matches!(
@@ -192,7 +192,7 @@ macro_rules! define {
                 match self { $($(Self::$variant { $($arg),* } => scope_among!($($arg $arg,)*),)*)* }
             }
 
-            /// The same, to name another one.
+            /// The same, for replacing it.
             #[must_use]
             #[allow(unused_variables, reason = "all arguments but one")]
             pub fn scope_mut(&mut self) -> Option<&mut Scope> {
@@ -227,7 +227,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// Shows only the operation and the scope: arguments are other people's data.
+/// Shows only the operation and the scope, because arguments are user data.
 impl Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Request({})", self.op())

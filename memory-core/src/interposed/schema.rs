@@ -41,8 +41,8 @@ macro_rules! schemas {
         $($variant:ident $(as $wire:literal)?: $method:ident($($arg:ident [$($type:tt)+]),*) -> $reply:ty;)*
     })*) => {
         impl Op {
-            /// The JSON Schemas of its arguments, by name and without streams, and of its result, where that has a form
-            /// in JSON.
+            /// The JSON Schemas of its arguments, by name and without streams, and of its result if that has a JSON
+            /// form.
             #[must_use]
             #[allow(clippy::vec_init_then_push, reason = "what is pushed depends on the operation")]
             pub fn schemas(self, generator: &mut SchemaGenerator) -> (Vec<(&'static str, Schema)>, Option<Schema>) {

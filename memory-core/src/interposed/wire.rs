@@ -1,7 +1,7 @@
 //! Requests and replies as JSON, generated from the table of operations. `docs/spec/http.md` specifies it.
 //!
-//! A request is an object of the method's arguments by name, a reply is the method's result. Streams are not part of
-//! it: a request read from JSON has an empty stream, and the reply of an operation that returns one has no JSON form.
+//! A request is an object of the method's arguments by name; a reply is the method's result. Streams are separate: a
+//! request read from JSON has an empty stream, and the reply of an operation that returns a stream has no JSON form.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,7 @@ use crate::scope::{Key, RunContext, Scope, ScopeId, TenantId};
 use crate::sql::{RestoreOptions, SqlScopesQuery, SqlValue, StatementOptions, TxId};
 use crate::time::Timestamp;
 
-/// How much a refusal shows of what was given.
+/// How much of the input a refusal shows.
 const MAX_SHOWN_CHARS: usize = 200;
 
 fn shown(given: impl fmt::Display) -> String {
@@ -43,8 +43,8 @@ struct Arguments {
     given: Given,
 }
 
-/// The members of an object. One that is given twice is an error: who reads the first of them and who reads the last would
-/// not see the same request.
+/// The members of an object. A repeated member is an error: readers that take the first and readers that take the last
+/// would see different requests.
 struct Given(BTreeMap<String, Box<RawValue>>);
 
 impl<'de> Deserialize<'de> for Given {
@@ -114,7 +114,7 @@ impl Arguments {
     }
 }
 
-/// A stream of nothing, in place of one that crosses by itself.
+/// An empty stream, in place of one that is sent separately.
 struct Empty<T>(PhantomData<fn() -> T>);
 
 impl<T> Stream for Empty<T> {
@@ -151,7 +151,7 @@ macro_rules! write {
     };
 }
 
-/// The reply of an operation that has none as JSON: the first is a live handle, the others are streams.
+/// Operations whose reply has no JSON form: the first returns a live handle, the others streams.
 macro_rules! replied {
     (ReadSnapshot $json:expr, $none:expr) => {
         $none

@@ -1,4 +1,4 @@
-//! The wrapper itself, a provider behind one function, and providers behind a pointer.
+//! The wrapper itself, a provider behind one function, and providers behind pointers.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ pub trait Exchange: Send + Sync + std::fmt::Debug {
     /// The provider's name.
     fn name(&self) -> &str;
 
-    /// What it serves; its facets are those that have their flag here.
+    /// What it serves. It has exactly the facets whose flags are set here.
     fn capabilities(&self) -> &Capabilities;
 
     /// Answers a request; the reply is of the same operation.
@@ -107,10 +107,10 @@ impl<E: Exchange> Proxy<E> {
     }
 }
 
-/// What `async fn close` is to `async_trait`, which does not see into the macros below.
+/// What `async_trait` would make of `async fn close`; it cannot see into the macros below.
 type Closing<'c> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'c>>;
 
-/// A facet's methods that are not operations. What is behind a [`Proxy`] is not closed with it.
+/// A facet's methods that are not operations. Closing a [`Proxy`] does not close what is behind it.
 macro_rules! accessors {
     (Interposed Provider) => {
         fn close<'s: 'c, 'c>(&'s self) -> Closing<'c>
@@ -193,7 +193,7 @@ macro_rules! forward {
 
 operations!(forward);
 
-/// The methods of a facet that are no operations, behind a pointer.
+/// A facet's methods that are not operations, behind a pointer.
 macro_rules! pointed {
     (Provider) => {
         fn close<'s: 'c, 'c>(&'s self) -> Closing<'c>

@@ -1,5 +1,5 @@
-//! Structs are read from objects only. What serde derives reads them from an array of their members, too, so that `["acme", "agent",
-//! "ann"]` would be a scope, and the order of a struct's fields a part of every interface.
+//! Reads structs from objects only. Serde's derived code also accepts an array of the members, so `["acme", "agent",
+//! "ann"]` would be a scope and the order of a struct's fields part of every interface.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess,
 
 /// Reads JSON as [`serde_json::from_str`] does, but refuses an array in place of an object, at any depth.
 ///
-/// It does not see through what serde buffers: untagged and internally tagged enums.
+/// It does not see into what serde buffers: untagged and internally tagged enums.
 ///
 /// # Errors
 /// Those of serde_json.
@@ -19,7 +19,7 @@ pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> serde_json::Result<
     Ok(value)
 }
 
-/// A deserializer, or a part of one, that refuses an array in place of an object. [`from_str`] says more.
+/// A deserializer, or part of one, that refuses an array in place of an object; see [`from_str`].
 #[derive(Debug)]
 pub struct ByName<T>(pub T);
 

@@ -182,7 +182,7 @@ fn write_number(raw: &str, out: &mut Vec<u8>) {
     write_exponent(exponent, shift, out);
 }
 
-/// Longer exponents than this many digits are added up digit by digit.
+/// Exponents with more digits are added up digit by digit.
 const I128_DIGITS: usize = 36;
 
 /// Writes `e` and the sum of the exponent's text and `shift`, or nothing if the sum is zero.

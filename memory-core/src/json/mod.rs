@@ -153,7 +153,7 @@ impl Json {
         if self.kind() == JsonKind::Number { self.as_str().parse().ok() } else { None }
     }
 
-    /// The value as a tree. Of members with the same name the last counts.
+    /// The value as a tree. If a name repeats, the last member counts.
     ///
     /// # Errors
     /// [`JsonError::Deserialize`] for a number beyond `f64` (`1e400`), unless serde_json's `arbitrary_precision` is on.

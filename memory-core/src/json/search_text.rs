@@ -34,7 +34,7 @@ impl Writer<'_> {
         fits == text.len()
     }
 
-    /// A NUL becomes a space, because no store's text column takes it.
+    /// A NUL becomes a space, because no store's text column accepts it.
     fn push_string(&mut self, raw: &str) -> bool {
         self.gap = !self.first;
         pieces(raw).all(|piece| match piece {
@@ -44,7 +44,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Writes all of the number or nothing: half of it would be another number.
+    /// Writes the whole number or nothing: half of it would be a different number.
     fn push_number(&mut self, text: &str) -> bool {
         self.gap = !self.first;
         text.len() + usize::from(self.gap) <= self.left && self.push(text)

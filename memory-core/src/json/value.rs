@@ -6,11 +6,11 @@ use super::{Json, JsonError};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Number, Value};
 
-/// Reads a tree as [`Json::to_value`] does, for `#[serde(deserialize_with)]`: a tree's own reading takes an object that
-/// starts with one of serde_json's private marker names for what the marker stands for.
+/// Reads a tree as [`Json::to_value`] does, for `#[serde(deserialize_with)]`. Deserializing a `Value` directly would
+/// misread an object that starts with one of serde_json's private marker names.
 ///
 /// # Errors
-/// Those of the deserializer, and for what is no [`Json`].
+/// Those of the deserializer, and of a text that is not a [`Json`].
 pub fn tree<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
     <Json as Deserialize>::deserialize(deserializer)?.to_value().map_err(de::Error::custom)
 }

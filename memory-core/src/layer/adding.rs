@@ -1,4 +1,4 @@
-//! Messages, and what becomes of them.
+//! Messages, and the outcome of adding them.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,11 +17,11 @@ pub const MAX_SPEAKER_BYTES: usize = 256;
 pub const MAX_MESSAGE_ID_BYTES: usize = 512;
 /// Longest caption of a message, in bytes.
 pub const MAX_CAPTION_BYTES: usize = 16 << 10;
-/// Most facts that one `add` supersedes, and that it confirms.
+/// Most facts that one `add` supersedes, and most that it confirms.
 pub const MAX_SUPERSEDED: usize = 100;
 
 /// Who said a message.
-// The aliases are what other programs write.
+// The aliases are the names that other programs use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -82,7 +82,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of which nothing else is known.
+    /// A message with only a role and a text.
     #[must_use]
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         let content = content.into();
@@ -99,7 +99,7 @@ impl Message {
         }
     }
 
-    /// Whether it has neither words nor a caption.
+    /// Whether it has neither text nor a caption.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         let is_blank = |text: &str| text.trim().is_empty();
@@ -156,7 +156,7 @@ impl Default for AddOptions {
 }
 
 impl AddOptions {
-    /// Stores the words as they are.
+    /// Stores the text as it is.
     #[must_use]
     pub fn verbatim(mut self) -> Self {
         self.infer = false;
@@ -165,7 +165,7 @@ impl AddOptions {
 
     crate::setters! {
         with_metadata(metadata: Metadata);
-        /// Whether what was forgotten is stored again.
+        /// Whether forgotten content is stored again.
         with_again(again: bool);
         with_supersedes(supersedes: Vec<FactId>);
         with_confirms(confirms: Vec<FactId>);

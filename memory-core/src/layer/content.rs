@@ -1,4 +1,4 @@
-//! The content of a message as model APIs write it: a text, nothing, or a list of blocks.
+//! The content of a message as model APIs write it: a string, null, or a list of blocks.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use serde::Deserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde_json::Value;
 
-/// Reads a content. `null` is no words; the texts of a list's blocks are joined by line breaks, as `memory import` does, and
-/// other blocks (pictures, calls of tools) contribute nothing.
+/// Reads a content. `null` is an empty text. The texts of a list's blocks are joined by line breaks, as in `memory
+/// import`; other blocks (images, tool calls) are ignored.
 pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     deserializer.deserialize_any(Content)
 }
@@ -45,7 +45,7 @@ impl<'de> Visitor<'de> for Content {
     }
 }
 
-/// The words of a block.
+/// The text of a block.
 fn said(block: &Value) -> &str {
     let member = |name: &str| block.get(name).and_then(Value::as_str);
     match (block, member("type")) {

@@ -1,4 +1,4 @@
-//! Facts as a block of text for a prompt, within a budget of tokens.
+//! Facts as a block of text for a prompt, within a token budget.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ use crate::time::Timestamp;
 /// Largest budget of a block, in tokens.
 pub const MAX_CONTEXT_TOKENS: usize = 1_000_000;
 
-/// What a block says of one fact.
+/// The source of one numbered line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ContextSource {
     /// The number that the block gives it.
     pub number: usize,
-    /// The facts that say this: one, or several with the same words.
+    /// The facts that say this: one, or several with the same text.
     pub ids: Vec<FactId>,
 }
 
@@ -34,18 +34,18 @@ pub struct ContextSource {
 pub struct ContextBlock {
     /// The text.
     pub text: String,
-    /// Its tokens, as the given counter counts them.
+    /// Its size in tokens, by the given counter.
     pub tokens: usize,
     /// Where each numbered line comes from.
     pub sources: Vec<ContextSource>,
-    /// Facts for which there was no room.
+    /// How many facts did not fit.
     pub left_out: usize,
 }
 
-/// About how many tokens a text is for a language model: a quarter for each ASCII character, a half for each other letter of an
-/// alphabet, one for each other character (as of Chinese, Japanese, and emoji), rounded up.
+/// Roughly how many tokens a text is for a language model: a quarter for each ASCII character, a half for each other
+/// letter of an alphabet, one for each other character (Chinese, Japanese, emoji), rounded up.
 ///
-/// It overestimates English prose by about a tenth, and is meant for budgets, not for bills.
+/// It overestimates English prose by about a tenth; use it for budgets, not for billing.
 #[must_use]
 pub fn approximate_tokens(text: &str) -> usize {
     let quarters = |c: char| match c {
@@ -56,8 +56,8 @@ pub fn approximate_tokens(text: &str) -> usize {
     text.chars().map(quarters).sum::<usize>().div_ceil(4)
 }
 
-/// A text with control characters, line ends and bidirectional overrides as escapes, but for those in `allowed`: on one line, it
-/// stays on it, and cannot act on a terminal.
+/// Escapes control characters, line ends and bidirectional overrides, except those in `allowed`: the text stays on one
+/// line and cannot control a terminal.
 #[must_use]
 pub fn printable<'a>(text: &'a str, allowed: &str) -> Cow<'a, str> {
     let acts = |character: char| {
@@ -76,7 +76,7 @@ pub fn printable<'a>(text: &'a str, allowed: &str) -> Cow<'a, str> {
     text.chars().map(shown).collect::<String>().into()
 }
 
-/// A fact to be shown, with the others that say the same.
+/// A fact to show, with the others that say the same.
 struct Line<'a> {
     fact: &'a Fact,
     ids: Vec<&'a FactId>,
@@ -84,17 +84,17 @@ struct Line<'a> {
 }
 
 impl ContextBlock {
-    /// Renders facts that are given best first. The best that fit into `max_tokens` are taken, each whole; if not even the best
-    /// fits, it is cut.
+    /// Renders facts that are given best first. As many as fit into `max_tokens` are taken, each whole; if not even the
+    /// best fits, it is cut.
     ///
-    /// `count` counts tokens, as [`approximate_tokens`] does; it must not count two texts together as more than each alone.
+    /// `count` counts tokens, as [`approximate_tokens`] does. Two texts together must never count more than their sum.
     #[must_use]
     pub fn of(facts: &[Fact], max_tokens: usize, count: &dyn Fn(&str) -> usize) -> Self {
         let (mut lines, mut left_out) = (merged(facts), 0);
         let mut used = 0;
         let mut first = true;
         lines.retain_mut(|line| {
-            // What it costs if it is joined to nothing; joining only saves headings. The number is at most six digits.
+            // Its cost if it is joined to nothing; joining only saves headings. The number has at most six digits.
             let cost =
                 |line: &Line<'_>| count(&heading(line.fact)) + count(&line.text) + count(" [000000]\n\n\n");
             if used + cost(line) > max_tokens && first {
@@ -130,7 +130,7 @@ impl ContextBlock {
     }
 }
 
-/// The facts without those that say the same words as a better one, which is then named beside it.
+/// Merges each fact into a better one with the same words, which then lists the ids of all.
 fn merged(facts: &[Fact]) -> Vec<Line<'_>> {
     let (mut lines, mut seen) = (Vec::<Line<'_>>::new(), BTreeMap::new());
     for fact in facts {
@@ -146,7 +146,7 @@ fn merged(facts: &[Fact]) -> Vec<Line<'_>> {
     lines
 }
 
-/// The words of a text, whatever their case, spacing and punctuation; the text itself if it has none.
+/// The words of a text, ignoring case, spacing and punctuation; the text itself if it has none.
 fn words(text: &str) -> String {
     let words: Vec<String> = text
         .split(|c: char| !c.is_alphanumeric())
@@ -209,14 +209,14 @@ fn group_time(fact: &Fact) -> Option<Timestamp> {
     fact.at.or(fact.created_at)
 }
 
-/// Whether a fact follows the one before it in the same session on the same day, so that the heading is true of it too.
+/// Whether a fact follows the previous one in the same session on the same day, so that the same heading covers it.
 fn joined(before: &Fact, fact: &Fact) -> bool {
     let next = before.order.zip(fact.order).is_some_and(|(a, b)| b.checked_sub(a) == Some(1));
     let day = |fact: &Fact| fact.at.map(|at| minute(at).get(..10).map(str::to_owned));
     next && before.session == fact.session && day(before) == day(fact)
 }
 
-/// Cuts a line's text until it fits; to nothing, if it cannot.
+/// Cuts a line's text until it fits, down to nothing if necessary.
 fn shorten(line: &mut Line<'_>, fits: impl Fn(&Line<'_>) -> bool) {
     let whole = std::mem::take(&mut line.text);
     let ends: Vec<usize> = whole.char_indices().map(|(at, _)| at).collect();

@@ -1,6 +1,6 @@
 //! Facet 2: conversation in, facts out.
 //!
-//! The layer assigns ids, is lossy by design and may be asynchronous; it never pretends to be key/value.
+//! The layer assigns ids, is lossy by design and may be asynchronous. It is not a key/value store.
 
 mod adding;
 mod content;
@@ -69,7 +69,7 @@ pub trait MemoryLayer: Send + Sync + Debug {
     /// - LAY-50 to LAY-54: No call shows, changes or counts a fact of another scope.
     ///
     /// # Errors
-    /// `unavailable` if nothing was stored; a write with an unknown outcome is [`AddStatus::Unknown`], not an error.
+    /// `unavailable` if nothing was stored. A write with an unknown outcome is not an error but [`AddStatus::Unknown`].
     async fn add(
         &self,
         run: &RunContext,

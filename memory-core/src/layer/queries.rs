@@ -1,4 +1,4 @@
-//! What is asked of a layer, and its answers.
+//! Queries to a layer, and its answers.
 
 use serde::{Deserialize, Serialize};
 
@@ -62,9 +62,9 @@ impl RecallQuery {
         with_top_k(top_k: usize);
         with_threshold(threshold: f64 => Some(threshold));
         with_at(at: Timestamp => Some(at));
-        /// The time of which it asks.
+        /// The time that the query asks about.
         with_as_of(as_of: Timestamp => Some(as_of));
-        /// It then asks for what nobody confirmed since.
+        /// Asks for facts that nobody has confirmed since.
         with_unconfirmed_since(unconfirmed_since: Timestamp => Some(unconfirmed_since));
         with_explain(explain: bool);
     }

@@ -1,4 +1,4 @@
-//! The best so far of many scored documents.
+//! The best of many scored documents so far.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -2,8 +2,8 @@
 
 /// How fast further occurrences of a term in a document stop counting (`k1`).
 ///
-/// 0.9 and 0.4 are from Trotman, Jia and Crane ("Towards an Efficient and Effective Search Engine", SIGIR OSIR 2012),
-/// and are Anserini's defaults. Memories are short: repeating a word says less there than in an article, and length
+/// 0.9 and 0.4 come from Trotman, Jia and Crane ("Towards an Efficient and Effective Search Engine", SIGIR OSIR 2012)
+/// and are Anserini's defaults. Memories are short: a repeated word says less there than in an article, and length
 /// should cost less.
 pub const K1: f64 = 0.9;
 
@@ -32,7 +32,7 @@ pub struct Bm25 {
 }
 
 impl Bm25 {
-    /// For a scope with this many documents and, in all of them, this many tokens.
+    /// For a scope with this many documents, and this many tokens in all of them together.
     #[must_use]
     pub fn new(documents: u32, tokens: u64) -> Self {
         Self::with_parameters(documents, tokens, K1, B)

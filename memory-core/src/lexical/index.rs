@@ -10,11 +10,11 @@ use super::bm25::{B, Bm25, K1};
 use super::query::{LexicalHit, query_terms_with};
 use super::tokenizer::Analyzer;
 
-/// An inverted index over the documents of one scope, with the same scores as [`rank`](super::rank) without reading the
+/// An inverted index over the documents of one scope. Scores like [`rank`](super::rank), but without reading the
 /// documents.
 ///
 /// `K` identifies a document and breaks ties, so results do not depend on insertion order. It is stored twice, so use
-/// something cheap to clone, such as `Arc<str>` for string keys; look-ups then take a `&str`.
+/// something cheap to clone, such as `Arc<str>`; look-ups then take a `&str`.
 ///
 /// # Behavior
 /// - Statistics are those of the live documents after any sequence of operations. A removed document leaves no trace in
@@ -173,7 +173,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         self.by_key.get(key).copied()
     }
 
-    /// Slots, with those of documents that are gone.
+    /// Number of slots, including those of documents that are gone.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -235,7 +235,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
                 postings.list.push(Posting { slot, frequency });
             }
         }
-        // One huge document must not keep its buffer for ever.
+        // One huge document must not keep its buffer allocated forever.
         scratch.shrink_to(4096);
         self.tokens += u64::from(length);
         self.list_bytes += distinct.len() * size_of::<u32>();
@@ -247,7 +247,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         self.slots.push(Slot { document: Some(document), length });
     }
 
-    /// Changes only when a document expires. Returns whether it exists.
+    /// Changes only the document's expiry. Returns whether the document exists.
     pub fn set_expiry<Q: ?Sized + Eq + Hash>(&mut self, key: &Q, expires_at: Option<i64>) -> bool
     where
         K: Borrow<Q>,
@@ -307,8 +307,8 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
 
     /// The best `limit` documents that contain a term of `query` and pass `filter`: exact, best first, ties by key.
     ///
-    /// The statistics are those of all live documents, whatever the filter, which is called only for documents that
-    /// would be among the best so far.
+    /// Statistics cover all live documents, whatever the filter. The filter is called only for documents that would be
+    /// among the best so far.
     pub fn search(&self, query: &str, filter: impl FnMut(&K) -> bool, limit: usize) -> Vec<LexicalHit<K>> {
         self.search_with(&mut Analyzer::new(), K1, B, query, filter, limit)
     }
@@ -349,7 +349,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         Sums { bm25, ceiling: bm25.ceiling(idf_sum), by_slot, touched }
     }
 
-    /// The best of them that pass the filter.
+    /// The best documents that pass the filter.
     fn best(&self, sums: Sums, mut filter: impl FnMut(&K) -> bool, limit: usize) -> Vec<LexicalHit<K>> {
         let Sums { bm25, ceiling, by_slot, touched } = sums;
         let mut best = Best::new(limit);
@@ -367,7 +367,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         .collect()
     }
 
-    /// Bytes on the heap, estimated from capacities, without what the keys point to.
+    /// Estimated heap size in bytes, from capacities, without what the keys point to.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         // A hash table stores one byte per slot, and keeps an eighth of the slots free.
@@ -384,7 +384,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
             + self.scratch.capacity() * size_of::<u32>()
     }
 
-    /// Frees what removed documents left, and spare capacity. Linear in the size of the index.
+    /// Frees what removed documents left behind, and spare capacity. Linear in the size of the index.
     pub fn compact(&mut self) {
         let mut moved = Vec::with_capacity(self.slots.len());
         let mut live = 0_u32;
@@ -468,7 +468,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
     }
 }
 
-/// Documents and terms are numbered with 32 bits; memory runs out long before.
+/// Documents and terms are numbered with 32 bits; memory runs out long before that.
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -3,7 +3,7 @@
 //! - [`Analyzer`] turns text into tokens.
 //! - [`Bm25`] weighs a token in a document; a hit's [`score`](LexicalHit::score) is BM25 as a share of the query's
 //!   maximum, so it lies in `[0, 1]` and a threshold means the same in every scope.
-//! - [`LexicalIndex`] indexes one scope's documents in memory for a backend to maintain; [`SegmentedIndex`] does so in a
+//! - [`LexicalIndex`] indexes one scope's documents in memory, maintained by a backend; [`SegmentedIndex`] does so in a
 //!   fraction of the memory, in [`Segment`]s that a backend can store.
 //! - [`rank`] reads every document: slow, but obviously correct. The index is tested against it.
 //!

@@ -29,9 +29,9 @@ impl<K: Ord> LexicalHit<K> {
 
 /// The distinct terms of a query, in order of first appearance, at most [`MAX_QUERY_TERMS`].
 ///
-/// English function words (`what`, `did`, `the`) are left out unless the query has nothing else. They are tokens of
-/// documents, so `The Who` still matches; but in a question they say nothing about the topic, and in a small scope they
-/// may be rare enough to outweigh the words that do.
+/// English function words (`what`, `did`, `the`) are left out unless the query has nothing else. They are indexed, so
+/// `The Who` still matches. But in a question they say nothing about the topic, and in a small scope they may be rare
+/// enough to outweigh the words that do.
 #[must_use]
 pub fn query_terms(query: &str) -> Vec<String> {
     query_terms_with(&mut Analyzer::new(), query)
@@ -94,7 +94,7 @@ impl TermCounts {
 
 /// The best `limit` documents of one scope for `query`, best first, ties by key, by reading every document.
 ///
-/// `documents` must be all live documents of the scope, since the statistics come from them; `filter` then decides
+/// `documents` must be all live documents of the scope, because the statistics come from them; `filter` then decides
 /// which may be hits. A document is a hit if it contains a term of the query.
 pub fn rank<K: Ord, T: AsRef<str>>(
     query: &str,

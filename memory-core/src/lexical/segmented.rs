@@ -1,4 +1,4 @@
-//! The text index of one scope: segments, and what has changed since they were made.
+//! The text index of one scope: segments, and what has changed since they were built.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use super::index::LexicalIndex;
 use super::query::query_terms;
 use super::segment::{Document, Postings, Segment, Source};
 
-/// Documents of a segment at most.
+/// Most documents of a segment.
 const SEGMENT: usize = 4_096;
-/// Tokens of a segment, above which no further document is added.
+/// Once a segment has this many tokens, no further document is added.
 const SEGMENT_TOKENS: u64 = 1 << 18;
-/// A segment of less than this part of either is joined with its neighbour.
+/// A segment that has less than this fraction of either limit is merged with its neighbour.
 const PART: usize = 4;
 
 /// The documents of one scope, with the scores of [`rank`](super::rank). Keys are strings, and each document has a version.
 ///
-/// Most of them lie in immutable [`Segment`]s, which take a fraction of the memory of a [`LexicalIndex`] and can be stored;
-/// the latest are in such an index. A document that goes away is crossed out in its segment.
+/// Most of them are in immutable [`Segment`]s, which take a fraction of the memory of a [`LexicalIndex`] and can be
+/// stored; the latest are in a [`LexicalIndex`]. A document that goes away is crossed out in its segment.
 ///
 /// # Behavior
-/// - Statistics are those of the live documents, in whatever segment they are.
+/// - Statistics cover the live documents of all segments.
 /// - A document is live until [`expire`](Self::expire) is called with its expiry.
 /// - It stores no text.
 #[derive(Debug, Default)]
 pub struct SegmentedIndex {
     parts: Vec<Part>,
     recent: LexicalIndex<Arc<str>>,
-    /// The versions of the documents in `recent`, also of expired ones.
+    /// The versions of the documents in `recent`, including expired ones.
     versions: HashMap<Arc<str>, u64>,
     key_bytes: usize,
     changed: usize,
@@ -39,7 +39,7 @@ pub struct SegmentedIndex {
 #[derive(Debug)]
 struct Part {
     segment: Arc<Segment>,
-    /// A bit for each document; empty: none is gone.
+    /// One bit per document; empty if none is gone.
     gone: Vec<u64>,
     live: usize,
     /// Tokens of the live documents.
@@ -67,7 +67,7 @@ struct Weighed {
     idfs: Vec<f64>,
 }
 
-/// Sums over the documents of one part, and those that contain a term.
+/// BM25 sums of the documents of one part, and which of them contain a term.
 #[derive(Default)]
 struct Sums {
     by_document: Vec<f64>,
@@ -120,7 +120,7 @@ impl SegmentedIndex {
         self.recent.tokens() + self.parts.iter().map(|part| part.tokens).sum::<u64>()
     }
 
-    /// Documents that were inserted or removed since the index was created or [rearranged](Self::rearrange).
+    /// How many documents were inserted or removed since the index was created or [rearranged](Self::rearrange).
     #[must_use]
     pub fn changed(&self) -> usize {
         self.changed
@@ -131,7 +131,7 @@ impl SegmentedIndex {
         self.parts.push(Part::new(segment));
     }
 
-    /// Analyses a text and adds it as a document, or replaces the one of that key.
+    /// Analyses a text and adds it as a document, or replaces the one with that key.
     pub fn insert(&mut self, key: Arc<str>, version: u64, text: &str, expires_at: Option<i64>) {
         for part in &mut self.parts {
             part.remove_key(&key);
@@ -173,7 +173,8 @@ impl SegmentedIndex {
         }
         self.changed += expired;
         self.parts.retain(|part| part.live > 0);
-        // Of expired documents the versions stay, so that a comparison need not analyse them again; but not of too many.
+        // Keep the versions of expired documents, so that a comparison need not analyse them again, but not too many of
+        // them.
         if self.versions.len() > 2 * self.recent.len() + 1_024 {
             self.versions.retain(|key, _| self.recent.contains(key));
             self.versions.shrink_to_fit();
@@ -189,7 +190,7 @@ impl SegmentedIndex {
         self.parts.iter().filter_map(of_part).chain(self.recent.next_expiry()).min()
     }
 
-    /// Compares the index with all documents there are: see [`Comparison`].
+    /// Compares the index with all documents that exist; see [`Comparison`].
     #[must_use]
     pub fn compare(&self) -> Comparison {
         let heads = self.parts.iter().enumerate().filter(|(_, part)| !part.segment.is_empty());
@@ -198,11 +199,11 @@ impl SegmentedIndex {
         Comparison { heads: heads.map(head).collect(), recent, gone: Vec::new() }
     }
 
-    /// The best `limit` documents that contain a term of `query` and pass `filter`: exact, best first, ties by key. And the
-    /// scores of documents found by other means: `scores[i]` is that of `keys[i]`, `None` if it contains no term of the query
-    /// or is no live document.
+    /// The best `limit` documents that contain a term of `query` and pass `filter`: exact, best first, ties by key.
+    /// Also the scores of documents found by other means: `scores[i]` is that of `keys[i]`, `None` if it contains no
+    /// term of the query or is not a live document.
     ///
-    /// The statistics are those of all live documents, whatever the filter, which is called only for documents that would be
+    /// Statistics cover all live documents, whatever the filter. The filter is called only for documents that would be
     /// among the best so far.
     pub fn search_and_score(
         &self,
@@ -296,14 +297,14 @@ impl SegmentedIndex {
             + self.parts.iter().map(part).sum::<usize>()
     }
 
-    /// All live documents as segments that follow one another, in order of key. Segments that have lost no document and
-    /// have no other between theirs stay the same.
+    /// All live documents as consecutive segments in key order. A segment stays as it is if it has lost no document and
+    /// no other document falls between its keys.
     #[must_use]
     pub fn arranged(&self) -> Vec<Arc<Segment>> {
         let mut parts: Vec<(usize, &Part)> =
             self.parts.iter().enumerate().filter(|(_, part)| part.live > 0).collect();
         parts.sort_by_key(|(_, part)| part.segment.first());
-        // Of overlapping segments, the one that covers more is taken apart.
+        // If two segments overlap, the one that covers more is taken apart.
         let mut ranges: Vec<(usize, &Part)> = Vec::with_capacity(parts.len());
         let mut between: Vec<Document<'_>> = self.latest();
         for part in parts {
@@ -320,7 +321,7 @@ impl SegmentedIndex {
         let sources = self.sources();
         let mut arranged = Vec::new();
         let mut between = between.into_iter().peekable();
-        // Documents that have no segment yet.
+        // Documents without a segment yet.
         let mut open: Vec<Document<'_>> = Vec::new();
         for (at, (number, part)) in ranges.iter().enumerate() {
             let until = ranges.get(at + 1).and_then(|(_, next)| next.segment.first());
@@ -355,14 +356,14 @@ impl SegmentedIndex {
         arranged
     }
 
-    /// Takes the segments of [`arranged`](Self::arranged) in place of what it has.
+    /// Replaces what it has with the segments of [`arranged`](Self::arranged).
     pub fn rearrange(&mut self, segments: &[Arc<Segment>]) {
         self.parts = segments.iter().map(|segment| Part::new(Arc::clone(segment))).collect();
         self.clear_recent();
         self.changed = 0;
     }
 
-    /// The documents of no segment, in order of key.
+    /// The documents that are in no segment, in key order.
     fn latest(&self) -> Vec<Document<'_>> {
         let mut documents: Vec<_> = self
             .recent
@@ -376,7 +377,7 @@ impl SegmentedIndex {
         documents
     }
 
-    /// The segments, and the documents of none.
+    /// The segments, and the documents that are in none.
     fn sources(&self) -> Vec<Source<'_>> {
         let segments = self.parts.iter().map(|part| Source::Segment(&part.segment));
         segments.chain([Source::Terms(self.recent.sorted_terms())]).collect()
@@ -397,7 +398,7 @@ fn are_few(documents: &[Document<'_>]) -> bool {
     is_small(documents.len(), documents.iter().map(|document| u64::from(document.length)).sum())
 }
 
-/// Makes segments of the documents, of about the same number each.
+/// Splits the documents into segments of about equal size.
 fn close(arranged: &mut Vec<Arc<Segment>>, documents: &mut Vec<Document<'_>>, sources: &[Source<'_>]) {
     let most = documents.len().div_ceil(documents.len().div_ceil(SEGMENT).max(1));
     let mut rest = documents.as_slice();
@@ -426,7 +427,7 @@ impl Part {
         self.gone.get(place(document) / 64).is_some_and(|bits| bits >> (document % 64) & 1 == 1)
     }
 
-    /// The live document of a key.
+    /// The live document with this key.
     fn find(&self, key: &str) -> Option<u32> {
         if !self.segment.covers(key) {
             return None;
@@ -463,7 +464,7 @@ impl Part {
         }
     }
 
-    /// The live documents, as of the source of this number.
+    /// The live documents, marked as coming from the source with this number.
     fn documents(&self, source: usize) -> impl Iterator<Item = Document<'_>> {
         let mut expiries: HashMap<u32, i64> =
             self.segment.expiries().iter().map(|(time, document)| (*document, *time)).collect();
@@ -475,15 +476,15 @@ impl Part {
     }
 }
 
-/// Compares an index with all documents there are, which come in the order of their keys. Documents that it does not know must
-/// be inserted; [`end`](Self::end) removes those that did not come.
+/// Compares an index with all documents that exist, given in key order. The caller must insert those that the index
+/// does not know; [`end`](Self::end) removes those that were not given.
 #[derive(Debug)]
 pub struct Comparison {
     /// The next document of each segment, the smallest key on top.
     heads: BinaryHeap<Head>,
-    /// The versions of documents in no segment that have not come yet.
+    /// The versions of documents in no segment that were not given yet.
     recent: HashMap<Arc<str>, u64>,
-    /// Documents of segments that did not come.
+    /// Documents of segments that were not given.
     gone: Vec<(usize, u32)>,
 }
 
@@ -501,7 +502,8 @@ impl Head {
 }
 
 impl Comparison {
-    /// Whether the index has this version of the document, or had it until it expired. Keys ascend from call to call.
+    /// Whether the index has this version of the document, or had it until it expired. Keys must ascend from call to
+    /// call.
     pub fn knows(&mut self, key: &str, version: u64) -> bool {
         let mut known = self.recent.remove(key) == Some(version);
         while let Some(mut head) = self.heads.peek_mut()
@@ -520,7 +522,7 @@ impl Comparison {
         known
     }
 
-    /// Removes from the index what did not come.
+    /// Removes from the index what was not given.
     pub fn end(self, index: &mut SegmentedIndex) {
         let Self { heads, recent, gone } = self;
         let left = heads.iter().flat_map(|head| {

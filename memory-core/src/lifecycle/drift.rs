@@ -69,8 +69,8 @@ impl DriftToken {
         Self { database, generation, nonce: if generation.is_some() { nonce } else { 0 } }
     }
 
-    /// Makes this token the `actual` of a drift refusal; other errors are unchanged. For a call of many items that
-    /// wrote nothing: its scope is still at the token from before the first item.
+    /// Sets the `actual` token of a drift refusal to this one; leaves other errors alone. For calls with many items
+    /// that wrote nothing: the scope still has the token from before the first item.
     #[must_use]
     pub fn restate_in(self, refused: Error) -> Error {
         match refused.kind() {
@@ -294,7 +294,7 @@ impl DriftCheck {
             Self::Off | Self::Observe => Ok(()),
             Self::Row(seen) => seen.compare(live, now),
             Self::Strict(token, _) if *token != actual => Err(DriftReason::ScopeChanged),
-            // The scope is as it was seen, so the entry is too; `Seen` covers what tokens do not.
+            // The scope is as last seen, so the entry is too. `Seen` covers what tokens do not.
             Self::Strict(..) => Ok(()),
         }
     }

@@ -1,5 +1,4 @@
-//! Forgetting: what to erase, the tombstones it leaves, and the age of copies that are imported
-//! (`docs/spec/forget.md`).
+//! Forgetting: what to erase, the tombstones this leaves, and the age of imported copies (`docs/spec/forget.md`).
 
 use std::fmt;
 
@@ -105,7 +104,7 @@ impl NameDigest {
         &self.0
     }
 
-    /// The digest of a tenant. Encoding, fixed for ever: `"memory.tenant.v1"`, then the id as its length in bytes
+    /// The digest of a tenant. The encoding is fixed forever: `"memory.tenant.v1"`, then the length of the id in bytes
     /// (unsigned 64-bit big-endian) and its UTF-8 bytes.
     #[must_use]
     pub fn of_tenant(tenant: &TenantId) -> Self {
@@ -118,8 +117,8 @@ impl NameDigest {
         Self(*scope.digest().as_bytes())
     }
 
-    /// The digest of a key in the scope with this digest: `"memory.key.v1"`, the scope's digest, then the key as its
-    /// length and bytes.
+    /// The digest of a key in the scope with this digest: `"memory.key.v1"`, the scope's digest, then the key's length
+    /// and bytes.
     #[must_use]
     pub fn of_key(scope: &Self, key: &Key) -> Self {
         Self::of(b"memory.key.v1", key.as_str(), &scope.0)
@@ -205,7 +204,7 @@ impl TombstoneId {
         self.key.or(self.scope).unwrap_or(self.tenant)
     }
 
-    /// Whether it concerns a scope: its tenant, the scope itself, or a key in it.
+    /// Whether it affects a scope: by its tenant, the scope itself, or a key in it.
     #[must_use]
     pub fn concerns(&self, tenant: &NameDigest, scope: &NameDigest) -> bool {
         self.tenant == *tenant && self.scope.is_none_or(|of| of == *scope)
@@ -232,7 +231,7 @@ impl Tombstone {
         taken <= self.at
     }
 
-    /// Merges two tombstones of one target.
+    /// Merges two tombstones of the same target.
     #[must_use]
     pub fn merged(self, other: Self) -> Self {
         Self { id: self.id, at: self.at.max(other.at), version: self.version.max(other.version) }
@@ -255,7 +254,7 @@ pub enum Taken {
 }
 
 impl Taken {
-    /// The time at which a record with this last update counts as taken; `None`: it is not a copy.
+    /// When a record last updated at this time counts as taken; `None` if it is not a copy.
     #[must_use]
     pub fn taken_at(self, updated_at: Timestamp) -> Option<Timestamp> {
         match self {

@@ -1,4 +1,4 @@
-//! When scopes were last used, and the eviction of unused ones. `docs/spec/lifecycle.md` has the behaviours.
+//! When scopes were last used, and the eviction of unused ones. Specified in `docs/spec/lifecycle.md`.
 
 use serde::{Deserialize, Serialize};
 

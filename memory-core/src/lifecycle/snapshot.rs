@@ -8,26 +8,27 @@ use crate::backend::{RecordStream, ScopePage, ScopesQuery};
 use crate::error::Result;
 use crate::scope::{Scope, TenantId};
 
-/// The entries of a store, over all tenants and scopes, as they were when
+/// The entries of a store, across all tenants and scopes, as they were when
 /// [`Provider::read_snapshot`](crate::Provider::read_snapshot) was called.
 ///
-/// Others may write meanwhile. A store may keep the replaced data until the snapshot is dropped, so do not hold it for
+/// Writes go on meanwhile, and a store may keep replaced data until the snapshot is dropped, so do not hold it for
 /// long.
 #[async_trait]
 pub trait ReadSnapshot: Send + Sync + Debug {
-    /// The tenants that had a scope then, as [`Provider::tenants`](crate::Provider::tenants) lists them.
+    /// The tenants that had a scope at that time, as [`Provider::tenants`](crate::Provider::tenants) lists them.
     ///
     /// # Errors
     /// `unavailable`, `corrupt`.
     async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>>;
 
-    /// The tenant's scopes that held entries then, as [`Backend::scopes`](crate::Backend::scopes) lists them.
+    /// The tenant's scopes that held entries at that time, as [`Backend::scopes`](crate::Backend::scopes) lists them.
     ///
     /// # Errors
     /// As [`Backend::scopes`](crate::Backend::scopes).
     async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage>;
 
-    /// The entries that the scope held then, as [`Backend::export_scope`](crate::Backend::export_scope) streams them.
+    /// The entries that the scope held at that time, as [`Backend::export_scope`](crate::Backend::export_scope) streams
+    /// them.
     ///
     /// # Errors
     /// As [`Backend::export_scope`](crate::Backend::export_scope).

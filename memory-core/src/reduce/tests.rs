@@ -102,7 +102,7 @@ fn a_merge_that_changes_no_text_reports_it() {
     for patch in ["{}", r#"{"a":1}"#, r#"{"o":{"b":[2]}}"#, r#"{"o":{}}"#] {
         assert_eq!(merge(r#"{"a":1 ,"o":{"b":[2]}}"#, patch), r#"{"a":1 ,"o":{"b":[2]}}"#);
     }
-    // Another spelling is another text: what was set last is read.
+    // Another spelling is another text: the result has what was set last.
     assert_eq!(merge(r#"{"a":1}"#, r#"{"a":1.0}"#), r#"{"a":1.0}"#);
 }
 

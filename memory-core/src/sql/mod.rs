@@ -35,7 +35,7 @@ pub const DEFAULT_MAX_RESULT_BYTES: usize = 8 << 20;
 pub struct TxId(String);
 
 impl TxId {
-    /// Takes a transaction's id from outside; the facet validates it.
+    /// Accepts a transaction's id from outside; the facet validates it.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
         Self(id.into())
@@ -289,10 +289,10 @@ pub struct RestoreOutcome {
     pub forgotten: bool,
 }
 
-/// A SQL database for each scope, on which an agent runs its own statements.
+/// A SQL database for each scope, in which an agent runs its own statements.
 ///
-/// One statement per call; arguments are bound, never spliced; `?` and `$n` placeholders everywhere. A transaction
-/// outlives calls and futures and belongs to its root run and scope.
+/// One statement per call. Arguments are bound, never spliced in; `?` and `$n` placeholders both work everywhere. A
+/// transaction outlives calls and futures, and belongs to its root run and scope.
 #[async_trait]
 pub trait SqlFacet: Send + Sync + Debug {
     /// Runs one statement that may write. Requires `Capabilities::sql`.
@@ -333,7 +333,7 @@ pub trait SqlFacet: Send + Sync + Debug {
         options: StatementOptions,
     ) -> Result<ExecOutcome>;
 
-    /// Runs one statement that the engine keeps from writing. Requires `Capabilities::sql`.
+    /// Runs one statement that the engine prevents from writing. Requires `Capabilities::sql`.
     ///
     /// # Behavior
     /// - SQL-1: `exec` runs one statement that may write; `query` runs one that does not, and returns its rows in
@@ -342,7 +342,7 @@ pub trait SqlFacet: Send + Sync + Debug {
     ///   DDL, a common table expression that writes), inside a transaction too; nothing changes.
     ///
     /// # Errors
-    /// As [`SqlFacet::exec`]; `read_only` for a write.
+    /// Those of [`SqlFacet::exec`]; `read_only` for a write.
     async fn query(
         &self,
         run: &RunContext,
@@ -444,7 +444,7 @@ pub trait SqlFacet: Send + Sync + Debug {
     /// `unavailable`, `outcome_unknown`.
     async fn drop_sql_scope(&self, scope: &Scope) -> Result<bool>;
 
-    /// Returns how much a scope's database holds. Requires `Capabilities::sql`.
+    /// Returns the size of a scope's database. Requires `Capabilities::sql`.
     ///
     /// # Behavior
     /// - QTA-4: `sql_usage` returns the bytes that count against the quota. It grows with what is stored, shrinks
@@ -462,7 +462,7 @@ pub trait SqlFacet: Send + Sync + Debug {
     /// - DMP-7: A dump holds no entry, no shared table and no other scope's data.
     ///
     /// # Errors
-    /// Errors while opening the stream; later errors are items that end it.
+    /// Errors while opening the stream; later errors are items of the stream and end it.
     async fn dump(&self, scope: &Scope) -> Result<DumpStream>;
 
     /// Restores a dump of the same kind of backend in one transaction, into an empty scope or replacing its content.

@@ -1,4 +1,4 @@
-//! Values of statements, and their JSON form.
+//! Values in statements, and their JSON form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -42,10 +42,10 @@ pub enum SqlValue {
     Array(Vec<Self>),
 }
 
-/// Most levels of an array argument, which is PostgreSQL's limit.
+/// Most levels of an array argument; PostgreSQL's own limit.
 const MAX_ARRAY_LEVELS: usize = 6;
 
-/// The refusal of an array argument by an engine without arrays (ARG-8).
+/// The error for an array argument on an engine without arrays (ARG-8).
 #[must_use]
 pub fn no_arrays() -> Error {
     Error::invalid("SQLite has no arrays; pass {\"$json\": […]} and read it with json_each")
@@ -91,8 +91,8 @@ impl SqlValue {
     /// Reads the JSON form.
     ///
     /// # Errors
-    /// `invalid_argument` for an untagged object, an unknown tag, an integer beyond 64 bits, a real beyond
-    /// a double's range, or an array of more than 6 levels.
+    /// `invalid_argument` for an untagged object, an unknown tag, an integer beyond 64 bits, a real outside the range
+    /// of a double, or an array of more than 6 levels.
     pub fn from_json(json: &Json) -> Result<Self> {
         Self::within_levels(json, MAX_ARRAY_LEVELS)
     }
@@ -182,7 +182,7 @@ pub(crate) fn check_array(elements: &[SqlValue]) -> Result<()> {
     lengths(elements, MAX_ARRAY_LEVELS).map(drop)
 }
 
-/// The lengths of an array, level by level.
+/// The lengths of an array at each level.
 fn lengths(elements: &[SqlValue], levels: usize) -> Result<Vec<usize>> {
     let levels = levels.checked_sub(1).ok_or_else(too_many_levels)?;
     let mut inner: Option<Vec<usize>> = None;

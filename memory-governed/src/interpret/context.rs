@@ -10,7 +10,8 @@ pub(crate) const MOST_ROWS: u32 = 100;
 /// Characters of a row that are shown.
 const MOST_CHARACTERS: usize = 200;
 
-/// Open issues, active constraints and active decisions, the latest and those that the note names: nothing else of shared state.
+/// Open issues, active constraints and active decisions: the latest ones and those that the note names. Nothing else of
+/// shared state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Context {
     /// Open issues.
@@ -26,7 +27,7 @@ pub struct Context {
 pub struct ContextRow {
     /// Its id.
     pub id: String,
-    /// What it says in short, cut after 200 characters.
+    /// Its content in short, cut after 200 characters.
     pub title: String,
 }
 

@@ -1,11 +1,11 @@
-//! What stands before an explicit form, and below: it may say that the form is not meant.
+//! The text before and after an explicit form, which may show that the form is not meant.
 
 use super::rules::{MAX_LINES, bare, form, is_fence, prefixed, tells_a_task};
 use crate::bucket::Bucket;
 use crate::resolve::speech::{Mood, ends_in, states_an_end, tokens, turned, without_quotes};
 use crate::resolve::{is_understood, is_unturned};
 
-/// Words of a heading that introduces what is so ("Status of today:").
+/// Words of a heading that introduces facts ("Status of today:").
 const HEADINGS: [&str; 17] = [
     "status", "update", "updates", "summary", "progress", "today", "standup", "daily", "weekly", "of", "for",
     "the", "my", "our", "this", "run", "done",
@@ -13,8 +13,8 @@ const HEADINGS: [&str; 17] = [
 /// Words of a line between two forms that is read as a heading.
 const HEADING_WORDS: usize = 3;
 
-/// Why a note with explicit forms is not taken at its word: what stands before the first one is not understood, and may be another's
-/// words, an example, a denial, a condition or a promise; or a line below takes one of them back.
+/// Why a note with explicit forms is not taken literally: the text before the first form is not understood, and may be
+/// someone else's words, an example, a denial, a condition or a promise; or a later line takes a form back.
 pub(crate) fn doubtful_lead(text: &str) -> Option<&'static str> {
     let (mut before, mut in_block, mut forms) = (Vec::new(), false, 0);
     let mut said = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn doubtful_lead(text: &str) -> Option<&'static str> {
     retraction(text)
 }
 
-/// Buckets of which a note gives a row one state.
+/// Buckets in which a note gives a row a single state.
 const STATES: [Bucket; 2] = [Bucket::Plan, Bucket::TaskState];
 
 const INTRODUCED: &str =
@@ -54,7 +54,7 @@ const NOT_UNDERSTOOD: &str =
 const CONTRADICTED: &str = "the note says two things of one row; the one that holds says it alone";
 const RETRACTED: &str = "a line below may take it back";
 
-/// What is wrong with all that stands before the first form.
+/// What is wrong with the text before the first form.
 fn lead(lines: &[&str]) -> Option<&'static str> {
     let spoken = without_quotes(&lines.join("\n"));
     let is_rule = |line: &str| line.chars().all(|c| c.is_whitespace() || "-=_*#".contains(c));
@@ -67,7 +67,7 @@ fn lead(lines: &[&str]) -> Option<&'static str> {
 const RETRACTS: [&str; 9] =
     ["sorry", "oops", "scratch", "correction", "disregard", "ignore", "forget", "wait", "retract"];
 
-/// A line after a form that takes one of the note's forms back, or denies what another of them says by its id.
+/// A line after a form that takes back one of the note's forms, or denies what another of them says, by its id.
 fn retraction(text: &str) -> Option<&'static str> {
     let (mut ids, mut below, mut in_block): (Vec<String>, Vec<&str>, bool) = (Vec::new(), Vec::new(), false);
     let mut form = None;
@@ -111,7 +111,7 @@ fn may_turn(form: Bucket, line: &str) -> bool {
     }
 }
 
-/// What is wrong with what stands between two forms. It belongs to the one before, so only its end is about the next one.
+/// What is wrong with the text between two forms. It belongs to the first, so only its end affects the second.
 fn between(lines: &[&str]) -> Option<&'static str> {
     let last = lines.iter().rev().map(|line| line.trim()).find(|line| has_words(line))?;
     if introduces(last) && !is_heading(last) {
@@ -132,7 +132,7 @@ fn is_heading(line: &str) -> bool {
     has_words(line) && tokens(line).iter().all(|word| HEADINGS.contains(&word.as_str()))
 }
 
-/// How a sentence turns what follows it.
+/// How a sentence changes the meaning of what follows.
 fn turns(sentence: &str) -> Option<&'static str> {
     if !ends_in(&tokens(sentence)).is_empty() && states_an_end(sentence).is_none() {
         return None;

@@ -26,18 +26,18 @@ pub(crate) use rules::has_form;
 use crate::note::Note;
 use crate::request::Decision;
 
-/// What an interpreter made of a note, and of what.
+/// What an interpreter made of a note, and from what.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interpretation {
     /// What it decided.
     pub decision: Decision,
-    /// Where a model decided: what it was asked and what it said.
+    /// If a model decided: what it was asked and what it said.
     pub record: Option<ModelRecord>,
-    /// With `Retry`: how long a model that is asked too often is to be left alone. No note of the space is read within it.
+    /// With `Retry`: how long to leave an overloaded model alone. Until then, no note of the space is read.
     pub retry_after: Option<Duration>,
 }
 
-/// What a model was asked and what it said, for the audit of a decision.
+/// What a model was asked and what it said, for auditing a decision.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ModelRecord {
     /// The model's name.
@@ -54,7 +54,7 @@ pub struct ModelRecord {
 /// - Sees the note and a narrow context, and writes nothing.
 /// - Its answer is a proposal: every write has passed [`WriteRequest::check`](crate::WriteRequest::check), and no more is
 ///   certain about it.
-/// - What cannot be told now is `Retry`, never `Reject`.
+/// - If it cannot decide now, it answers `Retry`, never `Reject`.
 #[async_trait]
 pub trait Interpreter: Send + Sync + fmt::Debug {
     /// Its name and version, constant for the life of the value: recorded with each write.

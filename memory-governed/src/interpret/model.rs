@@ -29,10 +29,10 @@ const SCHEMA: &str = include_str!("schema.json");
 ///
 /// # Behavior
 /// - Note and context are passed as data, in one JSON value; the instructions are constant.
-/// - One write may stand beside the decision in place of a list of writes, a write may repeat the decision, and `null` is
-///   nothing for what is optional.
-/// - Any other reply that the schema does not allow, an unknown member or an invalid write in it, an error or a timeout of the
-///   model: `Retry`. The reply is recorded with the model's name and the hash of the prompt.
+/// - A single write may be given next to the decision instead of in a list, a write may repeat the decision, and `null`
+///   means an omitted optional member.
+/// - For any other reply that the schema does not allow (an unknown member, an invalid write), and for an error or
+///   timeout of the model: `Retry`. The reply is recorded with the model's name and the hash of the prompt.
 /// - A note of more than 16 KiB is rejected without asking.
 #[derive(Clone, Debug)]
 pub struct ModelInterpreter {
@@ -40,8 +40,8 @@ pub struct ModelInterpreter {
     name: String,
 }
 
-/// What a model replies, writes in a list or the members of its only write beside the decision; and a write of the list, which
-/// may repeat what the reply as a whole says.
+/// A model's reply, with writes in a list or the members of a single write next to the decision. Also used for a write
+/// in the list, which may repeat what the whole reply says.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reply {
@@ -93,7 +93,7 @@ impl Reply {
         self.request()?.ok_or("a write needs `bucket` and `operation`")
     }
 
-    /// The write whose members it has; `None`: it has none.
+    /// The write whose members it has, if any.
     fn request(self) -> std::result::Result<Option<WriteRequest>, &'static str> {
         let is_part = self.target_id.is_some()
             || self.payload.is_some()

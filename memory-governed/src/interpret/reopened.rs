@@ -4,8 +4,8 @@ use crate::request::is_id;
 use crate::resolve::is_time;
 use crate::resolve::speech::{Mood, asks, ends_in, is_slug_like, tokens, turned};
 
-/// The issue that a note opens again: `reopen ID`, `reopen issue ID: REASON`. The note is the command and its reason, and nothing
-/// else; words that tell of a row ("ID was reopened") open none.
+/// The issue that a note reopens: `reopen ID`, `reopen issue ID: REASON`. The note must be just the command and its
+/// reason; words about a row ("ID was reopened") reopen nothing.
 pub(crate) fn reopened(text: &str) -> Option<&str> {
     let command = text.trim();
     let (said, _reason) = command.split_once(':').unwrap_or((command, ""));
@@ -22,8 +22,8 @@ pub(crate) fn reopened(text: &str) -> Option<&str> {
     (words.next().is_none() && is_id(id)).then_some(id)
 }
 
-/// The issue that a note asks to open again in other words than the command: "please reopen ID", "reopening ID". It opens none, and
-/// waits.
+/// The issue that a note asks to reopen in other words than the command: "please reopen ID", "reopening ID". This
+/// reopens nothing, and the note waits.
 pub(super) fn may_reopen(text: &str) -> Option<String> {
     let words = tokens(text);
     let said = words.strip_prefix(&["please".to_owned()]).unwrap_or(&words);
@@ -39,7 +39,7 @@ fn is_reopening(verb: &str) -> bool {
     ["reopen", "reopening"].contains(&verb)
 }
 
-/// First words of a reason that turn it, and phrases that it may begin with.
+/// First words of a reason that change its meaning, and phrases it may start with.
 const TURNING: [&str; 10] =
     ["only", "later", "someday", "sometime", "eventually", "nope", "nah", "never", "depending", "subject"];
 const CONDITIONS: [&str; 4] = ["in case ", "as soon as ", "as long as ", "so long as "];
@@ -47,7 +47,7 @@ const JOKES: [&str; 4] = ["kidding", "joke", "joking", "jk"];
 /// Words before a time: "on Monday", "in 2 days".
 const FILLERS: [&str; 10] = ["on", "in", "at", "by", "after", "the", "this", "from", "a", "few"];
 
-/// Whether the reason of a reopening turns it: "only if it fails again", "not yet", "should we?".
+/// Whether the reason of a reopening changes its meaning: "only if it fails again", "not yet", "should we?".
 pub(crate) fn is_turned(text: &str) -> bool {
     let Some((_, reason)) = text.split_once(':') else { return false };
     let words = tokens(reason);

@@ -1,4 +1,5 @@
-//! Forms that would replace what a row is, although they may only tell how it stands: "issue ID: restarted", "plan: on hold".
+//! Forms that would replace a row's content although they may only report its state: "issue ID: restarted", "plan: on
+//! hold".
 
 use crate::bucket::Bucket;
 use crate::columns::main_text;
@@ -7,7 +8,7 @@ use crate::request::WriteRequest;
 use crate::resolve::speech::{Mood, asks, ends_in, tokens, turned};
 use crate::resolve::{folded, is_unturned, stems};
 
-/// Words that begin the news of a plan, and no plan.
+/// Words that start news about a plan rather than a plan.
 const NEWS: &str = "on see same as is was has unchanged ok okay none tbd ready approved active over ended expired obsolete stopped \
      paused suspended delayed late merged shipped waived paused changed updated scrapped dead agreed yes lgtm";
 /// Phrases that do.
@@ -17,8 +18,8 @@ const NEWS_PHRASES: [&str; 5] = ["the plan is ", "we have no ", "there is no ", 
 pub(super) const MAY_END: &str = "patched repaired mitigated remedied corrected addressed eliminated removed cured disappeared vanished stopped ended ends over expired cancelled \
      canceled obsolete works working passes recovered restored merged shipped cleared settled abandoned reversed repealed abolished waived";
 
-/// Why a write may not replace what the row says it is. Another title has most words of the one before, or the note calls it so
-/// (`issue ID: title: TEXT`); what has not may be news of the row.
+/// Why a write may not replace a row's content. A new title must share most words with the old one, or the note must
+/// call it a title (`issue ID: title: TEXT`); anything else may be news about the row.
 pub(crate) fn replaced(note: &str, row: &Row, request: &WriteRequest) -> Option<&'static str> {
     if row.bucket == Bucket::Plan {
         let plan = request.payload.get("plan_json")?.as_str()?;
@@ -53,14 +54,14 @@ pub(crate) fn replaced(note: &str, row: &Row, request: &WriteRequest) -> Option<
     }
 }
 
-/// Whether a decision repeats the id of one that holds, and may take it back: "we no longer send events over Kafka".
+/// Whether a decision repeats the id of a current one and may take it back: "we no longer send events over Kafka".
 pub(crate) fn takes_back(row: &Row, request: &WriteRequest) -> bool {
     let text = main_text(row.bucket)
         .and_then(|member| Some((request.payload.get(member)?.as_str()?, row.text(member)?)));
     row.is_live() && text.is_some_and(|(said, before)| folded(said) != folded(before) && turns(said, before))
 }
 
-/// First words of what only asks, or is not decided yet; the others ask before a pronoun ("should we move").
+/// First words of text that only asks, or is not decided yet; the others ask if a pronoun follows ("should we move").
 const SUPPOSES: [&str; 11] = [
     "if",
     "unless",
@@ -77,7 +78,7 @@ const SUPPOSES: [&str; 11] = [
 const ASKING: [&str; 12] =
     ["should", "shall", "is", "are", "was", "do", "does", "did", "can", "could", "would", "will"];
 const ASKED: [&str; 9] = ["we", "i", "you", "they", "it", "the", "this", "that", "anybody"];
-/// Doubts of whoever writes, where they stand among the first words.
+/// Expressions of the writer's doubt, if among the first words.
 const DOUBTS: [&str; 13] = [
     "maybe",
     "perhaps",
@@ -95,13 +96,13 @@ const DOUBTS: [&str; 13] = [
 ];
 const DOUBTS_WITHIN: usize = 4;
 
-/// Whether a text has a doubt of whoever writes it.
+/// Whether the writer of a text expresses doubt.
 pub(super) fn doubts(text: &str) -> bool {
     tokens(text).iter().any(|word| DOUBTS.contains(&word.as_str()))
 }
 
-/// Whether a rule or a decision only asks or supposes: it has a question mark, begins with "if", "proposal" or "should we", or has a
-/// doubt among its first words ("we might …").
+/// Whether a rule or decision only asks or supposes: it has a question mark, starts with "if", "proposal" or "should
+/// we", or has a doubt among its first words ("we might …").
 pub(crate) fn supposes(request: &WriteRequest) -> bool {
     let said = main_text(request.bucket).and_then(|member| request.payload.get(member)?.as_str());
     said.is_some_and(|said| {
@@ -119,8 +120,8 @@ pub(crate) fn supposes(request: &WriteRequest) -> bool {
 const AFTER_AN_END: &str = "the a an our my this that it them all both by in on with via using through since because as so for now today \
      yesterday already";
 
-/// Whether the words of a new row may say that something has ended: "resolved", "fixed the importer", "solved by Ida". A title may
-/// begin with such a word, too ("Done button missing").
+/// Whether the words of a new row may say that something has ended: "resolved", "fixed the importer", "solved by Ida".
+/// A title may also start with such a word ("Done button missing").
 pub(crate) fn may_be_an_end(said: &str) -> bool {
     let words = tokens(said);
     let Some(first) = words.first() else { return false };
@@ -134,10 +135,10 @@ pub(crate) fn may_be_an_end(said: &str) -> bool {
 
 /// Words that a condition in a text may have.
 const CONDITIONS: &str = "if when once until till unless whether pending provided";
-/// Further words that turn a text.
+/// More words that change the meaning of a text.
 const WRONG: &str = "wrong false untrue incorrect invalid mistaken outdated nonsense anymore solved";
 
-/// Whether words of a text that the one before lacks end, deny or doubt what it says.
+/// Whether words that the earlier text lacks end, deny or doubt what it says.
 fn turns(said: &str, before: &str) -> bool {
     let is = |list: &str, word: &str| list.split_whitespace().any(|one| one == word);
     let known = tokens(before);
@@ -163,7 +164,7 @@ fn turns(said: &str, before: &str) -> bool {
 /// Without these a text may say the contrary: "deploys on Fridays" for "no deploys on Fridays".
 const DENIES: &str = "no not never cannot none without nobody nothing neither";
 
-/// Whether a text begins as news of something do.
+/// Whether a text starts the way news does.
 pub(crate) fn is_news(text: &str) -> bool {
     let words = tokens(text);
     let Some(first) = words.first() else { return true };

@@ -1,4 +1,4 @@
-//! Reports of work that an open issue asks for: "Added a dark mode", where an issue is called "Add dark mode".
+//! Reports of the work that an open issue asks for: "Added a dark mode" for an issue titled "Add dark mode".
 
 use super::Context;
 use crate::bucket::{Bucket, Operation};

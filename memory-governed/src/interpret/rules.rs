@@ -53,15 +53,14 @@ const INVALIDATES: [&str; 10] = [
 
 /// Interprets notes by their form, without a model.
 ///
-/// `KIND [ID]: TEXT` adds or changes a row, where `KIND` is `plan`, `constraint`, `issue` (`problem`, `blocker`, `bug`),
-/// `decision`, `result` (`METRIC = VALUE`), `task` (`task ID: STATUS`) or `learning` (`lesson`). A sentence with a verb of
-/// ending (`resolved`, `fixed`, `invalidated`, …) ends a row, unless it denies, supposes, asks, quotes or promises it.
-/// `reopen ID` or `reopen ID: REASON`, alone, opens an issue again.
-/// `KIND ID: resolved` ends a row like `ID is resolved`, and `KIND: none` writes nothing. `ID is also called NAME` names a row.
-/// Each line that begins with a prefix, or ends a row by its id, is a write of its own; other lines, and the items of a list after
-/// a prefix, belong to the one before. Anything else is rejected.
-/// What stands before a form is looked at when it is committed: if it introduces, denies, supposes, asks or promises, the whole
-/// note is deferred.
+/// `KIND [ID]: TEXT` adds or changes a row, where `KIND` is `plan`, `constraint`, `issue` (`problem`, `blocker`,
+/// `bug`), `decision`, `result` (`METRIC = VALUE`), `task` (`task ID: STATUS`) or `learning` (`lesson`). A sentence
+/// with a verb of ending (`resolved`, `fixed`, `invalidated`, …) ends a row, unless it denies, supposes, asks, quotes
+/// or promises that. `reopen ID` or `reopen ID: REASON`, alone, reopens an issue. `KIND ID: resolved` ends a row like
+/// `ID is resolved`, and `KIND: none` writes nothing. `ID is also called NAME` names a row. Each line that starts with
+/// a prefix, or ends a row by its id, is a separate write; other lines, and the items of a list after a prefix, belong
+/// to the previous write. Anything else is rejected. Text before a form is examined when the form is committed: if it
+/// introduces, denies, supposes, asks or promises, the whole note is deferred.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules;
 
@@ -108,7 +107,7 @@ impl Rules {
                         let read = unread.or_else(|| restated(text, context).filter(|_| reason == NO_FORM));
                         return read.map_or(Decision::Reject(reason), |one| Decision::Accept(vec![one]));
                     }
-                    // What stands beside a statement need not be one.
+                    // Text next to a statement need not be a statement.
                     Err(_) => continue,
                 },
             };
@@ -132,7 +131,7 @@ const NO_FORM: &str = "no rule applies: shared state is what is written as `issu
 /// Why a note is rejected that names a row in doubt.
 const NO_NAME: &str = "a name is given alone, in words that neither ask nor deny: `ID is also called NAME`";
 
-/// Why a note is rejected that ends what is no issue.
+/// Why a note is rejected that ends something other than an issue.
 const WHICH: &str = "it is not said whether a constraint or a decision has ended";
 
 /// Words that may tell of the end of a row that is known.
@@ -153,8 +152,8 @@ const STATES: [&str; 10] = [
     "once and for all",
 ];
 
-/// The write of a note that names a row, or what looks like one, beside a word of ending, in no form that is known: it binds
-/// nothing, since the resolver reads such a note no better, and waits for a person.
+/// The write for a note that mentions a row, or what looks like one, next to a word of ending, but in no known form. It
+/// binds nothing, because the resolver cannot read such a note any better, and waits for a person.
 fn unread(text: &str, context: &Context) -> Option<WriteRequest> {
     let spoken = without_quotes(text);
     let words = tokens(&spoken);
@@ -179,16 +178,16 @@ fn unread(text: &str, context: &Context) -> Option<WriteRequest> {
     Some(request)
 }
 
-/// Lines of a note that may begin a statement: a bound on the time that it takes to look.
+/// How many lines of a note may start a statement, to limit the time spent.
 pub(super) const MAX_LINES: usize = 400;
 
-/// Whether a line begins or ends a block of code.
+/// Whether a line starts or ends a block of code.
 pub(super) fn is_fence(line: &str) -> bool {
     let line = line.trim_start();
     line.starts_with("```") || line.starts_with("~~~")
 }
 
-/// Whether a line tells the state of a task in a sentence: `task ID is done`.
+/// Whether a line states a task's status in a sentence: `task ID is done`.
 pub(super) fn tells_a_task(line: &str) -> bool {
     let spoken = without_quotes(line);
     let words = tokens(&spoken);
@@ -196,7 +195,7 @@ pub(super) fn tells_a_task(line: &str) -> bool {
         && matches!(words.as_slice(), [kind, id, verb, ..] if kind == "task" && is_id(id) && IS.contains(&verb.as_str()))
 }
 
-/// Whether a note has the explicit form of a bucket, and of a row where it is named.
+/// Whether a note has the explicit form of a bucket, and of a row if one is given.
 pub(crate) fn has_form(text: &str, bucket: Bucket, id: Option<&str>) -> bool {
     text.lines().take(MAX_LINES).any(|line| match prefixed(line) {
         Some(Ok(request)) => {
@@ -261,7 +260,7 @@ pub(super) fn bare(line: &str) -> &str {
     }
 }
 
-/// After a kind, these are no id: "issue found: …", "lesson learned: …".
+/// After a kind, these are not ids: "issue found: …", "lesson learned: …".
 const TOLD: [&str; 11] = [
     "found",
     "seen",
@@ -275,7 +274,7 @@ const TOLD: [&str; 11] = [
     "detected",
     "identified",
 ];
-/// Nor are these, and what they say is no new row: "issue reopened: …", "task status: …".
+/// Neither are these, and what follows is not a new row: "issue reopened: …", "task status: …".
 const NO_IDS: [&str; 16] = [
     "reopened", "reopens", "reopen", "open", "still", "not", "no", "update", "updated", "updates", "changed",
     "status", "is", "was", "again", "recurred",
@@ -336,7 +335,7 @@ pub(super) fn prefixed(text: &str) -> Option<Result<WriteRequest, String>> {
             "it does not say what was decided; a decision ends by `decision ID is revoked`".to_owned()
         ));
     }
-    // What stands below a state or a number is prose; `doubtful_lead` looks at it.
+    // Text below a state or number is prose; `doubtful_lead` examines it.
     let first = body.lines().next().unwrap_or_default().trim();
     let payload = match bucket {
         Bucket::Plan => {
@@ -377,7 +376,7 @@ fn called<'a>(body: &'a str, member: &str) -> &'a str {
     named.map_or(body, |(_, said)| said.trim_start())
 }
 
-/// Whether a body says that there is nothing: "none so far", "n/a", "TBD".
+/// Whether a body means "nothing": "none so far", "n/a", "TBD".
 fn says_nothing(body: &str) -> bool {
     const NOTHING: &str = "none no not nothing n/a na nope nil tbd tba unknown - see";
     const SO_FAR: &str = "so far yet today that i we know of known at the moment right now currently here from me this week above \
@@ -413,7 +412,7 @@ fn measured(body: &str) -> Result<Map<String, Value>, String> {
     ]))
 }
 
-/// A status and nothing else: "not done yet" is none.
+/// A status and nothing else; "not done yet" is not one.
 fn status(body: &str) -> Result<Map<String, Value>, String> {
     let written = body.trim_end_matches('.').to_lowercase().replace([' ', '-'], "_");
     if TASK_STATUSES.contains(&written.as_str()) {
@@ -434,12 +433,12 @@ fn naming(text: &str, context: &Context) -> Option<WriteRequest> {
     Some(request)
 }
 
-/// Whether what stands in the place of a name may ask, turn the sentence, or say more than the name.
+/// Whether the text in place of a name may ask, change the meaning of the sentence, or be more than a name.
 fn is_doubtful_name(name: &str) -> bool {
     asks(name) || turned(name).is_some() || name.contains([',', ';', '(', '\n'])
 }
 
-/// `superseded by ID`: what a note calls so need not be a row, and then nothing takes the place of the other.
+/// `superseded by ID`. What a note names here need not be a row; then nothing replaces the other.
 fn successor(text: &str) -> Option<String> {
     let text = text.to_lowercase();
     let (_, after) = text.split_once("superseded by ")?;
@@ -468,7 +467,7 @@ fn unstated(mood: Mood) -> String {
     format!("the note does not state that something has ended: {mood:?}").to_lowercase()
 }
 
-/// The write of a note that says that something has ended.
+/// The write for a note that says something has ended.
 fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
     let first = text.lines().next().filter(|line| tells_a_task(line));
     let spoken = without_quotes(first.unwrap_or(text));
@@ -513,12 +512,12 @@ fn ending(text: &str, context: &Context) -> Result<WriteRequest, String> {
         let ids = context.rows(bucket).iter().map(|row| row.id.as_str());
         named.extend(named_in(&spoken, ids).into_iter().map(|id| (bucket, id)));
     }
-    // Of a row that it names, the resolver defers it.
+    // If it names a row, the resolver will defer it.
     if let Some(mood) = mood.filter(|_| named.len() != 1) {
         return Err(unstated(mood));
     }
     let bucket = match named.as_slice() {
-        // An issue may be given up: "ID was dropped".
+        // An issue may have been given up: "ID was dropped".
         [(Bucket::Issues, _)] if !resolves => {
             return Err("it does not say that the issue is resolved, as in `ID is resolved`".to_owned());
         }

@@ -32,7 +32,7 @@ pub struct SourceRef {
     /// How sure the interpreter was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Who decided, where people had to.
+    /// Who decided, if people had to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reviewed_by: Option<Actor>,
 }
@@ -45,7 +45,7 @@ pub struct Event {
     pub seq: u64,
     /// Its id.
     pub event_id: String,
-    /// What makes it the only one of its kind: the same request of the same note has the same.
+    /// Makes it unique: the same request of the same note always has the same key.
     pub idempotency_key: String,
     /// When what it says was observed.
     pub observed_at: Timestamp,
@@ -69,12 +69,12 @@ pub struct Event {
     pub payload: BTreeMap<String, Value>,
     /// Where it came from.
     pub source_ref: SourceRef,
-    /// Digest of the note's words and of why they were bound, salted: it proves them while they are kept, and tells
-    /// nothing once they are erased.
+    /// Salted digest of the note's words and of why they were bound. It proves them as long as they are kept, and
+    /// reveals nothing once they are erased.
     pub raw_digest: String,
     /// Digest of the row's id, salted.
     pub target_digest: String,
-    /// Digest of the row's members and of the names it is given, salted.
+    /// Salted digest of the row's members and of the names it is given.
     pub content_digest: String,
     /// The hash of the event before it; empty for the first.
     pub prev_hash: String,
@@ -87,7 +87,7 @@ pub(crate) const COLUMNS: &str = "e.seq, e.event_id, e.idempotency_key, e.observ
      e.source_run, e.trust, e.note_id, e.causation_pending_id, e.bucket, e.target_id, e.operation, e.expected_rev, \
      e.payload_json, e.source_ref, e.raw_digest, e.target_digest, e.content_digest, e.prev_hash, e.hash";
 
-/// Takes an event from a row that begins with [`COLUMNS`].
+/// Reads an event from a row that starts with [`COLUMNS`].
 pub(crate) fn read_event(cells: &mut Cells) -> Result<Event> {
     Ok(Event {
         seq: cells.count()?,
@@ -134,7 +134,7 @@ impl Event {
         !self.operation.is_lifecycle() && self.payload.is_empty() && self.source_ref.aliases.is_empty()
     }
 
-    /// The hash of its digests, of what is never erased, and of the event before it.
+    /// The hash of its digests, of what is never erased, and of the previous event.
     pub(crate) fn hashed(&self) -> Result<String> {
         let numbers = [
             self.seq.to_string(),

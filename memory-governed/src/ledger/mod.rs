@@ -13,7 +13,7 @@ pub use verify::{Anchor, Verified};
 
 use crate::store::Space;
 
-/// The events of a space: their proof, and the tables anew from them.
+/// The events of a space: proving them, and rebuilding the tables from them.
 #[derive(Clone, Debug)]
 pub struct Ledger(Space);
 

@@ -1,4 +1,5 @@
-//! The shared tables anew from the events. No model and no resolver is asked: an event says which row it changes.
+//! Rebuilds the shared tables from the events. Neither a model nor a resolver is asked: each event says which row it
+//! changes.
 
 use std::collections::BTreeMap;
 
@@ -95,7 +96,7 @@ async fn rebuild(tx: &Session<'_>) -> Result<Rebuilt> {
     Ok(Rebuilt { events, rows: folded.len() as u64, before, after, repaired })
 }
 
-/// Why nothing is made anew from a ledger that does not hold.
+/// Why nothing is rebuilt from a ledger that fails verification.
 fn unfounded(broken: &Error) -> Error {
     let seq = broken.details().get("seq").cloned().unwrap_or_default();
     Error::corrupt(format!(
@@ -129,7 +130,7 @@ pub(crate) async fn fold(session: &Session<'_>, take: impl Fn(&Event) -> bool) -
     }
 }
 
-/// The row that its events give; `None`: they give none.
+/// The row that its events result in, if any.
 pub(crate) async fn fold_row(session: &Session<'_>, bucket: Bucket, id: &str) -> Result<Option<Row>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM events_memory e WHERE e.bucket = ? AND e.target_id = ? ORDER BY e.seq"

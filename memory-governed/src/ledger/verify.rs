@@ -12,7 +12,7 @@ const PAGE: u64 = 500;
 /// The end of the ledger at some time. Kept elsewhere, it proves later that nothing before it was cut off or replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Anchor {
-    /// The last event; 0: none yet.
+    /// The last event; 0 if there is none.
     pub seq: u64,
     /// Its hash.
     pub hash: String,
@@ -24,7 +24,7 @@ pub struct Anchor {
 pub struct Verified {
     /// Events checked.
     pub events: u64,
-    /// Of them, those whose words were erased.
+    /// How many of them had their words erased.
     pub erased: u64,
     /// The end of the ledger now: keep it.
     pub anchor: Anchor,
@@ -39,8 +39,8 @@ impl Ledger {
         head(&self.0.plain()).await
     }
 
-    /// Checks every event against its hash and the one before it, what may be forgotten against its digests, or against a
-    /// tombstone where it is missing, and the ledger against an anchor of earlier.
+    /// Checks every event against its hash and the previous one, erasable parts against their digests (or against a
+    /// tombstone if missing), and the ledger against an earlier anchor.
     ///
     /// # Errors
     /// `corrupt` with `details.seq` for the first event that does not fit; the store's.
@@ -90,7 +90,7 @@ pub(super) async fn verify(session: &Session<'_>, anchor: Option<&Anchor>) -> Re
     }
 }
 
-/// What may be erased behind an event; without its salt, a part is erased.
+/// The erasable parts of an event; a part without its salt was erased.
 struct Behind {
     salt: Option<String>,
     raw: Option<String>,

@@ -1,4 +1,4 @@
-//! What a note may begin and change without a review, whatever it is read to ask for.
+//! What a note may start or change without review, however it is interpreted.
 
 use crate::bucket::{Bucket, Operation};
 use crate::columns::{OWNER, main_text};
@@ -9,8 +9,8 @@ use crate::request::WriteRequest;
 use crate::resolve::speech::{sentences, tokens, turned, without_quotes};
 use crate::resolve::{has_phrase, names};
 
-/// Why an upsert may not change a row that is there: the id is the interpreter's alone, the note does not say so, or the writer may
-/// only add.
+/// Why an upsert may not change an existing row: the id comes only from the interpreter, the note does not say so, or
+/// the writer may only add.
 pub(super) fn may_not_change(row: &Row, note: &Note, request: &WriteRequest) -> Option<&'static str> {
     if request.operation != Operation::Upsert {
         return None;
@@ -33,7 +33,7 @@ pub(super) fn may_not_change(row: &Row, note: &Note, request: &WriteRequest) -> 
     refused.or_else(|| is_unsaid(note, request)).or_else(|| replaced(&note.text, row, request))
 }
 
-/// Why a request may not begin a row: what binds others is only proposed by those who are not trusted, and no tool decides.
+/// Why a request may not start a row: untrusted writers may only propose what binds others, and tools never decide.
 pub(super) fn may_not_create(note: &Note, request: &WriteRequest) -> Option<&'static str> {
     let is_refused = match request.bucket {
         Bucket::Plan | Bucket::Constraints => note.actor.trust == Trust::Untrusted,
@@ -65,13 +65,14 @@ pub(super) fn may_not_create(note: &Note, request: &WriteRequest) -> Option<&'st
         .or_else(is_said)
 }
 
-/// Whether these are the words of a tool, or of somebody who is not trusted.
+/// Whether the words come from a tool or an untrusted writer.
 pub(super) fn is_foreign(note: &Note) -> bool {
     note.source == NoteSource::ToolResult || note.actor.trust == Trust::Untrusted
 }
 
-/// Why a note does not say what it is read to say: the row is not named, in passing or in a quotation only; or what binds others, a
-/// name that binds, or the state of a task, is denied, supposed, asked, reported or promised. The explicit form says it.
+/// Why a note does not say what it is interpreted as: the row is not named, or only in passing or in a quotation; or
+/// something that binds others, a binding name or a task's state is denied, supposed, asked, reported or promised. The
+/// explicit form does say it.
 fn is_unsaid(note: &Note, request: &WriteRequest) -> Option<&'static str> {
     let id = request.target_id.as_deref();
     if has_form(&note.text, request.bucket, id) {

@@ -16,7 +16,7 @@ use crate::store::{Cells, Session, int, text};
 /// Buckets whose rows notes refer to.
 pub(super) const REFERRED: [Bucket; 3] = [Bucket::Constraints, Bucket::Issues, Bucket::Decisions];
 const LIVE: &str = "status IN ('open', 'active')";
-/// Buckets whose rows end, and what is said of those that have.
+/// Buckets whose rows end, and the statuses of ended rows.
 const LIFECYCLE: [Bucket; 4] = [Bucket::Constraints, Bucket::Issues, Bucket::Decisions, Bucket::TaskState];
 const ENDED_STATES: &str = "'resolved', 'invalidated', 'superseded', 'done', 'failed'";
 
@@ -88,7 +88,7 @@ pub(super) async fn candidates(session: &Session<'_>, request: &WriteRequest) ->
     let named = request.target_id.as_deref().unwrap_or_default();
     let mut found = Vec::<Candidate>::new();
     loop {
-        // All of them may be more than one read takes.
+        // There may be more of them than one read returns.
         let last = found.last().map(|row| row.id.clone()).unwrap_or_default();
         let page = session.query(&sql, &[text(named), int(ENDED), text(last), int(PAGE)]).await?;
         if page.is_empty() {
@@ -100,7 +100,7 @@ pub(super) async fn candidates(session: &Session<'_>, request: &WriteRequest) ->
     }
 }
 
-/// Whether a row of another kind that has not ended has the id of `row`, and the note does not say which kind it means.
+/// Whether a live row of another kind has the id of `row`, and the note does not say which kind it means.
 pub(super) async fn shares_its_id(session: &Session<'_>, row: &Candidate, note: &str) -> Result<bool> {
     let words = tokens(note);
     let says = |bucket: Bucket| words.iter().any(|word| kinds(bucket).contains(&word.as_str()));
@@ -122,8 +122,8 @@ pub(super) async fn shares_its_id(session: &Session<'_>, row: &Candidate, note: 
     Ok(is_doubtful)
 }
 
-/// The row that the words of a new one may be news of, wherever it stands: they begin with its id, or name it and state or command an
-/// end. One that has ended counts too, so that nothing follows from its end.
+/// The row that the words of a new one may be news about, wherever it is: they start with its id, or name it and state
+/// or command an end. An ended row counts too, so that its end has no effect here.
 pub(super) async fn spoken_of(session: &Session<'_>, said: &str) -> Result<Option<Row>> {
     let words = tokens(said);
     let first = words.first().map(String::as_str).unwrap_or_default();

@@ -10,12 +10,12 @@ use crate::store::{Session, Space, int, maybe, text};
 /// Rows tried again at once, and events that are read at a time.
 const RETRIED: u64 = 64;
 
-/// An event to append, and the words behind it, which are kept apart.
+/// An event to append, and the words behind it, which are stored separately.
 pub(super) struct Entry<'a> {
     pub(super) event: Event,
     pub(super) raw: &'a str,
     pub(super) reference: Option<&'a str>,
-    /// The row as it is now.
+    /// The row's current state.
     pub(super) prior: Option<Row>,
     /// Whether an earlier event of the row is not part of it yet.
     pub(super) is_blocked: bool,
@@ -115,8 +115,8 @@ impl Inputter {
         Ok(tx.one(sql, &[text(bucket.as_str()), text(target)]).await?.is_some())
     }
 
-    /// Tries again what could not be projected and is due, in the order of the ledger; returns the rows that are as the
-    /// ledger says now. What has failed too often is given up, until a rebuild.
+    /// Retries failed projections that are due, in ledger order. Returns the rows that now match the ledger. What has
+    /// failed too often is given up until a rebuild.
     ///
     /// # Errors
     /// The store's.
@@ -133,7 +133,7 @@ impl Inputter {
     }
 
     async fn retry(&self, tx: &Session<'_>) -> Result<Vec<(Bucket, String)>> {
-        // A row has one failed event at most, and the others wait behind it.
+        // A row has at most one failed event, and the others wait for it.
         let due = "SELECT bucket, target_id FROM event_projection WHERE status = 'failed' AND next_attempt_at <= ? \
                    ORDER BY seq LIMIT ?";
         let mut freed = Vec::new();
@@ -146,7 +146,7 @@ impl Inputter {
         Ok(freed)
     }
 
-    /// Tries the events of a row that are not part of it yet, up to one that fails; whether any became part of it.
+    /// Applies a row's events that are not part of it yet, up to the first that fails. Returns whether any was applied.
     async fn retry_row(&self, tx: &Session<'_>, (bucket, target): &(Bucket, String)) -> Result<bool> {
         let sql = format!(
             "SELECT {COLUMNS}, p.attempts FROM event_projection p JOIN events_memory e ON e.seq = p.seq \
@@ -182,7 +182,7 @@ impl Inputter {
     }
 }
 
-/// Whether an error is about what was written, and not about the store.
+/// Whether an error is about what was written rather than about the store.
 fn is_of_the_row(kind: ErrorKind) -> bool {
     matches!(
         kind,

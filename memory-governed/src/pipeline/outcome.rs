@@ -19,7 +19,8 @@ pub enum Outcome {
         bucket: Bucket,
         /// The row.
         target_id: String,
-        /// `applied`, `recorded` (a later state is known), `failed` (it is tried again) or `blocked` (by one that failed).
+        /// `applied`, `recorded` (a later state is known), `failed` (will be retried) or `blocked` (by one that
+        /// failed).
         projection: &'static str,
     },
     /// It waits until what it refers to is certain.
@@ -60,7 +61,7 @@ pub struct Promotion {
 }
 
 impl Promotion {
-    /// Of a note about which nothing is decided yet.
+    /// For a note about which nothing has been decided yet.
     pub(super) fn of(note: &Note) -> Self {
         Self {
             note_id: note.id.clone(),
@@ -78,7 +79,7 @@ impl Promotion {
 pub struct Report {
     /// Notes taken.
     pub notes: u64,
-    /// Events committed, those of deferred writes included.
+    /// Events committed, including those of deferred writes.
     pub committed: u64,
     /// Requests deferred.
     pub deferred: u64,

@@ -20,7 +20,7 @@ use crate::store::{Cells, Session, Space, int, text};
 /// Most requests of one note.
 const MAX_REQUESTS: usize = 16;
 
-/// What became of a note, kept beside it.
+/// What became of a note, stored with it.
 #[derive(Default, serde::Serialize)]
 struct Record<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,8 +35,8 @@ struct Record<'a> {
 
 /// Takes notes, decides what they mean, and commits what is certain.
 ///
-/// Each note is leased for as long as it is decided: a pipeline that dies meanwhile loses its lease, and another takes the
-/// note. The note is done in the transaction that commits its events, so it is never promoted twice and never lost.
+/// Each note is leased while it is being decided: a pipeline that dies loses its lease, and another takes the note. The
+/// transaction that commits a note's events also marks it done, so it is never promoted twice and never lost.
 #[derive(Clone)]
 pub struct PromotionPipeline {
     space: Space,
@@ -65,7 +65,7 @@ impl PromotionPipeline {
         }
     }
 
-    /// Promotes at most so many notes.
+    /// Promotes at most this many notes.
     ///
     /// # Errors
     /// The store's. What was promoted before stays; the note at hand is taken up again once its lease is over.
@@ -77,7 +77,7 @@ impl PromotionPipeline {
                 None => break,
             }
         }
-        // Without a new note, too, what is due is tried.
+        // Even without a new note, retry what is due.
         let freed = self.inputter.retry_failed().await?;
         for outcome in self.queue.replay(freed).await? {
             report.committed += u64::from(matches!(outcome, Outcome::Committed { .. }));
@@ -85,7 +85,7 @@ impl PromotionPipeline {
         Ok(report)
     }
 
-    /// Promotes the oldest note that nobody works on; `None`: there is none.
+    /// Promotes the oldest note that nobody is working on, if any.
     ///
     /// # Errors
     /// As [`promote`](Self::promote).
@@ -93,8 +93,8 @@ impl PromotionPipeline {
         self.promote_due(self.now()).await
     }
 
-    /// As [`promote_one`](Self::promote_one), of the notes that were due then: a run that gives notes back, because the model does not
-    /// answer, ends once it has tried each.
+    /// Like [`promote_one`](Self::promote_one), but only for notes due at that time. A run that returns notes because
+    /// the model does not answer thus ends after one attempt at each.
     ///
     /// # Errors
     /// As [`promote`](Self::promote).
@@ -105,8 +105,8 @@ impl PromotionPipeline {
         }
     }
 
-    /// The notes that other pipelines work on now; `None`: there are none. One that was killed holds its note until the end of
-    /// the lease.
+    /// The notes that other pipelines are working on, if any. A pipeline that was killed holds its note until the lease
+    /// ends.
     ///
     /// # Errors
     /// The store's.
@@ -124,7 +124,7 @@ impl PromotionPipeline {
         self.space.now()
     }
 
-    /// Promotes one note, whatever others wait; `None`: it is done, or another pipeline works on it.
+    /// Promotes one note, whatever else waits; `None` if it is done, or another pipeline is working on it.
     ///
     /// # Errors
     /// As [`promote`](Self::promote).
@@ -135,7 +135,8 @@ impl PromotionPipeline {
         }
     }
 
-    /// What would become of a note as the rows are now. Nothing is changed: neither is the note kept, nor is what it defers.
+    /// What would become of a note given the current rows. Changes nothing: neither the note nor what it defers is
+    /// stored.
     ///
     /// # Errors
     /// The store's.
@@ -158,7 +159,7 @@ impl PromotionPipeline {
         Ok(promotion)
     }
 
-    /// Decides about a leased note, and commits what is certain.
+    /// Decides a leased note, and commits what is certain.
     async fn decide(&self, note: Note, lease: String) -> Result<Promotion> {
         let context = context(&self.space.plain(), &note).await?;
         let interpreted = match self.space.rests() {
@@ -218,7 +219,7 @@ impl PromotionPipeline {
         taken.into_iter().next().map(|cells| Ok((note_of(cells)?, lease))).transpose()
     }
 
-    /// Commits what a note asks for, and marks it done, in one transaction.
+    /// Commits what a note asks for and marks it done, in one transaction.
     async fn commit(
         &self,
         note: &Note,

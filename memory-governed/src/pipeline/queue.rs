@@ -1,4 +1,4 @@
-//! What is not certain yet: it waits, is tried again, and after a while asks for a person.
+//! Uncertain writes: they wait, are retried, and eventually ask for a person.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const ROUNDS: usize = 3;
 /// Waiting writes that a change may concern and are looked at, and names that are looked for.
 const LOOKED_AT: u64 = 200;
 const MAX_NAMES: usize = 32;
-/// What asks for a person because it was tried too often alone: a change may still make it certain.
+/// Writes that ask for a person only because they were retried too often; a change may still make them certain.
 const TRIED_OUT: &str = "(status = 'needs_review' AND attempts >= max_attempts)";
 
 /// What a deferred write waits for.
@@ -49,16 +49,16 @@ pub enum PendingStatus {
 pub struct Pending {
     /// Its id.
     pub id: String,
-    /// The note that asked for it, with its writer.
+    /// The note that asked for it, and its writer.
     #[serde(skip)]
     pub note: Note,
     /// Who asked.
     pub actor: Actor,
-    /// The note's words; `None`: erased.
+    /// The note's words; `None` if erased.
     pub text: Option<String>,
     /// When it was observed.
     pub observed_at: Timestamp,
-    /// What it asks for; `None`: erased.
+    /// What it asks for; `None` if erased.
     pub request: Option<WriteRequest>,
     /// Why it waits; once it is rejected or was so already: why it was.
     pub reason: String,
@@ -68,7 +68,7 @@ pub struct Pending {
     pub status: PendingStatus,
     /// How often it was tried when it was due.
     pub attempts: u64,
-    /// When it asks for a person at the latest.
+    /// The latest time at which it asks for a person.
     pub expires_at: Timestamp,
     /// The event it became.
     pub resolved_event: Option<String>,
@@ -121,7 +121,7 @@ impl PendingMemoryQueue {
         rows.into_iter().map(pending_of).collect()
     }
 
-    /// Deferred writes that nobody has decided, oldest first: at most `limit`, and only those of this agent if one is given.
+    /// Deferred writes that nobody has decided, oldest first: at most `limit`, and only this agent's if one is given.
     ///
     /// # Errors
     /// The store's.
@@ -181,8 +181,8 @@ impl PendingMemoryQueue {
         Ok(Outcome::Deferred { pending_id, reason })
     }
 
-    /// [`PendingMemoryQueue::replay`] after a commit, whose outcome an error here must not hide: what was not tried is tried when
-    /// it is due.
+    /// [`PendingMemoryQueue::replay`] after a commit. An error here must not hide the commit's outcome; what was not
+    /// retried is retried when it is due.
     pub(crate) async fn replay_after(&self, changed_rows: Vec<(Bucket, String)>) -> Vec<Outcome> {
         self.replay(changed_rows).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "deferred writes were not tried again after a write");
@@ -190,9 +190,9 @@ impl PendingMemoryQueue {
         })
     }
 
-    /// Tries deferred writes again: those that the changed rows concern first, then those that have waited longest. At most
-    /// [`replay_limit`](crate::Options::replay_limit) of them; at least half of that is left to those that are due, so that
-    /// none is passed over for ever.
+    /// Retries deferred writes: first those that the changed rows affect, then those that have waited longest. At most
+    /// [`replay_limit`](crate::Options::replay_limit) in all, at least half of it reserved for those that are due, so
+    /// that none is passed over forever.
     ///
     /// # Errors
     /// The store's.
@@ -256,7 +256,7 @@ impl PendingMemoryQueue {
         Ok(items)
     }
 
-    /// Tries one, in a transaction of its own; `None`: it no longer waits.
+    /// Retries one in its own transaction; `None` if it no longer waits.
     async fn try_again(&self, id: &str, is_due: bool) -> Result<Option<Outcome>> {
         let tx = self.space.begin().await?;
         let done = self.try_again_in(&tx, id, is_due).await;
@@ -314,8 +314,8 @@ impl PendingMemoryQueue {
     }
 }
 
-/// Whether a changed row is one that a deferred write may be about: a candidate, the row it names, or one that has the
-/// words of its reference.
+/// Whether a deferred write may be about a changed row: it is a candidate, the row it names, or has the words of its
+/// reference.
 fn concerns(row: &Row, pending: &Pending) -> bool {
     let Some(request) = &pending.request else { return false };
     let said =

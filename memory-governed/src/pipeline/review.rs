@@ -18,7 +18,7 @@ use crate::projection::{Row, read};
 use crate::request::{self, is_id};
 use crate::store::{FORGOTTEN, Session, int, maybe, text};
 
-/// Decides deferred writes by hand. Each decision is kept, with who took it; no row of that record is ever changed.
+/// Decides deferred writes by hand. Each decision is recorded with who made it; rows of that record never change.
 #[derive(Clone, Debug)]
 pub struct Review(PendingMemoryQueue);
 
@@ -32,8 +32,8 @@ impl Review {
     /// Binds a deferred write to a row. The event keeps the note's own writer, and names who decided.
     ///
     /// # Errors
-    /// `forbidden` without authority; `not_found` for no such write or row; `conflict` if it is decided already, or the row
-    /// does not allow it; the store's.
+    /// `forbidden` without authority; `not_found` if there is no such write or row; `conflict` if it has been decided
+    /// already, or the row does not allow it; the store's errors.
     pub async fn bind(&self, id: &str, target: &str, by: &Actor) -> Result<Outcome> {
         authorised(by)?;
         let tx = self.0.space.begin().await?;
@@ -47,7 +47,7 @@ impl Review {
         let pending = undecided(tx, id).await?;
         let request = pending.request.as_ref().ok_or_else(|| not_found("deferred write"))?;
         let row = if is_id(target) { read(tx, request.bucket, target).await? } else { None };
-        // What waits may be a row that is not there yet: it begins under the name that the note gave it.
+        // The write may be for a row that does not exist yet; that starts under the name that the note gave it.
         let begins = !request.operation.is_lifecycle()
             && request.reference_text.is_none()
             && is_id(target)
@@ -57,7 +57,8 @@ impl Review {
         if row.is_none() && !begins {
             return Err(not_found("row"));
         }
-        // Who may not end or change a row does not do so by deciding what its own note meant. Its creator may end it.
+        // Someone who may not end or change a row must not do so by deciding what their own note meant. Its creator may
+        // end it.
         let is_own = |row: &Row| row.created_by == by.agent && request.operation.is_lifecycle();
         if row.is_some_and(|row| by.trust < row.trust && !is_own(&row)) {
             return Err(Error::forbidden(
@@ -107,8 +108,8 @@ impl Review {
         tx.end(done).await
     }
 
-    /// Appends a decision that changed no row to the ledger, whose chain proves it then. An event that came of a decision names who
-    /// took it.
+    /// Appends a decision that changed no row to the ledger, so that its chain proves the decision. An event that
+    /// resulted from a decision names who made it.
     async fn append(
         &self,
         tx: &Session<'_>,

@@ -1,4 +1,4 @@
-//! Decides about one request inside the transaction that commits it, and does what was decided.
+//! Decides one request inside the transaction that commits it, and carries out the decision.
 
 use memory_core::Result;
 
@@ -24,7 +24,7 @@ use crate::store::{Session, Space, text};
 pub(super) struct Wanted<'a> {
     pub(super) note: &'a Note,
     pub(super) request: &'a WriteRequest,
-    /// The same for the same request of the same note, for ever.
+    /// Always the same for the same request of the same note.
     pub(super) key: String,
     pub(super) interpreter: &'a str,
     /// The deferred write that this is.
@@ -59,7 +59,7 @@ fn waits(reason: impl Into<String>, candidates: Vec<Scored>) -> Settled {
     Settled::Waits { reason: reason.into(), candidates }
 }
 
-/// Resolves a request against the rows as they are now, and commits it if it is certain.
+/// Resolves a request against the current rows, and commits it if it is certain.
 pub(super) async fn settle(
     space: &Space,
     tx: &Session<'_>,
@@ -133,7 +133,7 @@ async fn known(tx: &Session<'_>, wanted: &Wanted<'_>) -> Result<Option<Outcome>>
     }))
 }
 
-/// The issue that a note opens again. No resolver is asked: the note must be the command, of a writer with authority.
+/// The issue that a note reopens. No resolver is asked: the note must be the command, from a writer with authority.
 async fn reopening(tx: &Session<'_>, wanted: &Wanted<'_>) -> Result<std::result::Result<Bound, Settled>> {
     let (note, request) = (wanted.note, wanted.request);
     let Some(target) = request.target_id.as_deref().filter(|id| reopened(&note.text) == Some(id)) else {
@@ -156,7 +156,7 @@ async fn reopening(tx: &Session<'_>, wanted: &Wanted<'_>) -> Result<std::result:
     Ok(Ok(Bound { target, expected_rev: Some(rev), candidates: Vec::new(), reason }))
 }
 
-/// Asks the resolver, and holds it to what no resolver may do.
+/// Asks the resolver, and enforces what no resolver may do.
 async fn bind(
     tx: &Session<'_>,
     resolver: &dyn Resolver,
@@ -194,8 +194,8 @@ fn frozen(mut candidates: Vec<Scored>, meant: Option<Row>) -> Vec<Scored> {
     candidates
 }
 
-/// Why the row that is to take the place of another cannot. It must hold itself, so that no circle can arise: what has
-/// ended is never revived.
+/// Why the row that should replace another cannot. It must be live itself, so that no cycle can arise: an ended row is
+/// never revived.
 async fn no_successor(tx: &Session<'_>, wanted: &Wanted<'_>, target: &str) -> Result<Option<&'static str>> {
     let Some(successor) = wanted.request.successor() else { return Ok(None) };
     if successor == target {
@@ -229,7 +229,7 @@ async fn commit(
     }
     let aliases =
         if request.operation.is_lifecycle() { Vec::new() } else { given(&request.candidate_aliases, note) };
-    // What only a model gave is no name.
+    // A name that only the model gave does not count.
     let said = aliases.iter().filter(|name| has_phrase(&note.text, name));
     for name in said.map(|name| folded(name)).filter(|name| *name != bound.target) {
         if read(tx, request.bucket, &name).await?.is_some() {
@@ -267,7 +267,7 @@ async fn commit(
     };
     let is_blocked = Inputter::is_blocked(tx, request.bucket, &bound.target).await?;
     let prior = read(tx, request.bucket, &bound.target).await?;
-    // Behind an event that could not be projected, the row is not what the ledger says: this one waits its turn.
+    // After an event that could not be projected, the row does not match the ledger, so this one waits its turn.
     if !is_blocked {
         match step(prior.as_ref(), &event) {
             Step::Write(_) | Step::Record(_) => {}
@@ -276,7 +276,7 @@ async fn commit(
             Step::Defer(reason) => return Ok(waits(reason, frozen(bound.candidates, prior))),
         }
     }
-    // A different decision under an id that is there becomes another row.
+    // A different decision under an existing id becomes another row.
     let repeated = match request.target_id.as_deref() {
         Some(id) if request.bucket == Bucket::Decisions && id != bound.target => {
             read(tx, request.bucket, id).await?

@@ -22,7 +22,7 @@ const WORDS: usize = 40;
 pub(super) enum Target {
     /// This row, new or not.
     Row(String),
-    /// A row that says so already.
+    /// A row already says so.
     Known(&'static str),
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn target(
     let is_named = request.target_id.is_some();
     let is_same = main.is_some_and(|(name, said)| prior.text(name) == Some(said));
     Ok(Target::Row(match request.operation {
-        // A row that is named is changed; one that only happens to have the same words in its id is another.
+        // A named row is changed; one whose id merely has the same words is a different row.
         Operation::Upsert if is_named || is_same => wanted,
         Operation::Upsert => sibling(&wanted, &[key]),
         // Measurements are never the same one twice.
@@ -62,7 +62,7 @@ pub(super) async fn target(
     }))
 }
 
-/// Whether every member that is given is what the row has.
+/// Whether the row already has every given member.
 fn is_again(prior: &Row, request: &WriteRequest) -> bool {
     let same = |(name, value): (&String, &Value)| prior.fields.get(name).unwrap_or(&Value::Null) == value;
     match main_text(request.bucket) {

@@ -1,4 +1,4 @@
-//! The seven state machines: what an event makes of a row. Pure, so that a rebuild gives what the projection gave.
+//! The seven state machines: how an event changes a row. Pure, so that a rebuild gives the same as the projection.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::seams::Alias;
 /// Most aliases that a row remembers.
 const MAX_ALIASES: usize = 32;
 
-/// What an event makes of a row.
+/// How an event changes a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
     /// The row is now this.
@@ -25,7 +25,7 @@ pub(crate) enum Step {
     NoOp(&'static str),
     /// It cannot be done on this row, and is not to be guessed; why.
     Defer(&'static str),
-    /// It makes no sense; why.
+    /// It makes no sense; the reason.
     Reject(String),
 }
 
@@ -62,7 +62,7 @@ fn end(prior: Option<&Row>, event: &Event, status: &str) -> Step {
     }
 }
 
-/// It holds again from the time of the event, so that what was observed before does not end it.
+/// The row holds again from the event's time on, so that earlier observations do not end it.
 fn reopen(prior: Option<&Row>, event: &Event) -> Step {
     match prior {
         None => Step::Defer("no such row"),
@@ -113,7 +113,7 @@ fn create(event: &Event) -> Step {
     Step::Write(Box::new(row))
 }
 
-/// A decision, result or learning of an id that is taken; a different one has been given an id of its own before.
+/// A decision, result or learning whose id is taken; a different one has already been given its own id.
 fn append_again(row: &Row, event: &Event) -> Step {
     let mut same = row.clone();
     merge(&mut same, event);
@@ -138,7 +138,7 @@ fn change(row: &Row, event: &Event) -> Step {
     merge(&mut next, event);
     remember(&mut next, event);
     if event.bucket == Bucket::TaskState {
-        // Seen again later, the same state outlives what was observed in between.
+        // If the same state is observed again later, it outlasts what was observed in between.
         next.observed_at = event.observed_at;
     }
     if next == *row {
@@ -157,7 +157,7 @@ fn changed(row: &Row, event: &Event) -> Row {
     Row { rev: row.rev + 1, last_event: event.seq, trust, ..row.clone() }
 }
 
-/// Sets the members given; `null` removes one. A plan is replaced as a whole, since it has one member.
+/// Sets the given members; `null` removes one. A plan is replaced as a whole, since it has one member.
 fn merge(row: &mut Row, event: &Event) {
     for column in columns(event.bucket) {
         let Some(value) = event.payload.get(column.name) else { continue };
@@ -165,7 +165,8 @@ fn merge(row: &mut Row, event: &Event) {
             (_, Value::Null) => drop(row.fields.remove(column.name)),
             (Kind::Status, Value::String(status)) => row.status.clone_from(status),
             (Kind::Real | Kind::Share, number) => {
-                // The column's type, so that what is read back is what was written. Not every store has a negative zero.
+                // The column's type, so that what is read back equals what was written. Not every store has a negative
+                // zero.
                 let number = number.as_f64().map(|number| number + 0.0);
                 let number = number.and_then(serde_json::Number::from_f64);
                 row.fields.insert(column.name.to_owned(), number.map_or(Value::Null, Value::Number));
@@ -175,7 +176,7 @@ fn merge(row: &mut Row, event: &Event) {
     }
 }
 
-/// Keeps the names that whoever creates or changes the row gives it. What merely mentions a row gives it no name.
+/// Keeps the names given by whoever creates or changes the row. Merely mentioning a row does not name it.
 fn remember(row: &mut Row, event: &Event) {
     for alias in &event.source_ref.aliases {
         let alias = alias.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();

@@ -1,4 +1,4 @@
-//! Shared rows: what a bucket's table holds, how an event changes a row, and reading and writing rows.
+//! Shared rows: what a bucket's table contains, how an event changes a row, and reading and writing rows.
 
 mod machine;
 mod row;

@@ -21,7 +21,7 @@ pub struct Row {
     pub id: String,
     /// Open, resolved, active, invalidated, superseded, current, or a task's own status.
     pub status: String,
-    /// What it says, by member.
+    /// Its content, by member.
     pub fields: BTreeMap<String, Value>,
     /// Counts its changes from 1; a plan's version.
     pub rev: u64,
@@ -37,7 +37,7 @@ pub struct Row {
     pub observed_at: Timestamp,
     /// Since when it holds.
     pub valid_from: Timestamp,
-    /// Until when it held; `None`: it still does.
+    /// Until when it held; `None` if it still does.
     pub valid_to: Option<Timestamp>,
     /// What took its place.
     pub superseded_by: Option<String>,

@@ -24,13 +24,13 @@ pub(crate) enum Projected {
     Recorded,
 }
 
-/// Projects events into the tables that others read. It knows no notes and no requests: an event and the row it names
-/// decide everything.
+/// Projects events into the tables that others read. It knows neither notes nor requests: the event and the row it
+/// names determine everything.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedMemoryWriter;
 
 impl SharedMemoryWriter {
-    /// Applies an event to its row as it is now, in the caller's transaction.
+    /// Applies an event to the current state of its row, in the caller's transaction.
     pub(crate) async fn project(tx: &Session<'_>, prior: Option<&Row>, event: &Event) -> Result<Projected> {
         match step(prior, event) {
             Step::Write(row) => {
@@ -57,7 +57,7 @@ impl SharedMemoryWriter {
         tx.exec(names, &[text(bucket.as_str()), text(id)]).await.map(drop)
     }
 
-    /// Makes the table of names what the rows say, but for the events that they name.
+    /// Makes the table of names match the rows, except for the events it names.
     pub(crate) async fn repair_names(tx: &Session<'_>, rows: impl Iterator<Item = &Row>) -> Result<()> {
         let live = names_of(tx).await?;
         let mut given = BTreeSet::new();
@@ -158,7 +158,7 @@ async fn write_aliases(tx: &Session<'_>, row: &Row) -> Result<()> {
     Ok(())
 }
 
-/// A row of the table of names: what it says, without the event that said it first.
+/// A row of the table of names, without the event that first gave the name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub(crate) struct Name {
     bucket: String,
@@ -212,7 +212,7 @@ pub(crate) async fn rows(
     found.into_iter().map(|cells| row_of(bucket, cells)).collect()
 }
 
-/// Rows of a page: a whole table may be more than one read takes.
+/// Rows per page: a whole table may exceed one read.
 const PAGE: u64 = 500;
 
 /// All rows of a bucket, by id, page by page.

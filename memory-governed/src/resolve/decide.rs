@@ -1,4 +1,4 @@
-//! The order of the questions: what the note states, whom it names, what its words fit, who may.
+//! The order of the questions: what the note states, whom it names, what its words match, who may.
 
 use std::borrow::Cow;
 
@@ -26,21 +26,22 @@ const TITLE: usize = 3;
 /// Rows that a deferral offers.
 const OFFERED: usize = 3;
 
-/// Which row `request` means, which was made of `note`.
+/// Decides which row `request`, which was made from `note`, means.
 ///
 /// `frozen` are the rows that the note could have meant when it was deferred before; none for a new note.
 ///
 /// # Behavior
 /// - Depends on its arguments alone: no order of rows, no clock, no model of language changes it.
-/// - An id that the note names decides by itself, as a whole token in any case; an unknown id, a look-alike or a second
-///   id defers, and never falls back to the words.
+/// - An id in the note decides on its own, as a whole token in any case. An unknown id, a look-alike or a second id
+///   defers, and never falls back to the words.
 /// - An id that only the request has never binds unless the words of the note bind the same row.
-/// - A note that names a row, by an id, an alias or its whole title, ends it only by a plain statement: what is not understood
-///   around it defers.
-/// - A note that names none ends the row its words fit only where those words stand in sentences that tell of work or an end,
-///   and nothing beside its verb of ending may turn it.
+/// - A note that names a row, by id, alias or whole title, ends it only with a plain statement; anything around it that
+///   is not understood defers.
+/// - A note that names no row ends the row its words match only if those words are in sentences about work or an end,
+///   and nothing near its verb of ending may change the meaning.
 /// - Ends (`resolve`, `invalidate`) need a note that states an end, a row opened by then, and a writer with authority:
-///   the row's creator or owner, or trust of at least `authority` and the row's. Tools and untrusted text never end a row.
+///   the row's creator or owner, or trust of at least `authority` and the row's. Tools and untrusted text never end a
+///   row.
 /// - Aliases bind as whole phrases and never change the score of the words.
 #[must_use]
 pub fn resolve(space: &Space, request: &WriteRequest, note: &Note, frozen: &[String]) -> Resolution {
@@ -70,7 +71,7 @@ fn unstated(text: &str, mood: Option<Mood>) -> Option<DeferReason> {
     mood.map(DeferReason::NotStated).or_else(|| sweeps(text).then_some(DeferReason::Sweeping))
 }
 
-/// Why a note that names no known row is deferred, whatever its words fit.
+/// Why a note that names no known row is deferred, whatever its words match.
 #[cfg(feature = "lab")]
 pub(super) fn before_words(text: &str) -> Option<DeferReason> {
     unstated(text, states_an_end(text))
@@ -128,7 +129,7 @@ impl Ending<'_> {
         let (ranked, certainty) = self.rank();
         let mut mentioned = Vec::new();
         let named = self.named(&own, &mut mentioned);
-        // Rows that the note names are offered alone, whatever its words fit.
+        // If the note names rows, only those are offered, whatever its words match.
         let defer = |reason| match mentioned.as_slice() {
             [] => Resolution::defer(reason, ranked.clone()),
             ids => Resolution::defer(reason, ids.iter().take(OFFERED).flat_map(|id| offered(id)).collect()),
@@ -178,7 +179,7 @@ impl Ending<'_> {
     fn unclear(&self, id: &str, text: &str) -> Option<DeferReason> {
         let successor = self.request.successor();
         let row = self.space.get(self.request.bucket, id);
-        // Its own title beside its id says nothing more.
+        // Its own title next to its id adds nothing.
         let title = row.map(|row| format!("\"{}\"", row.title)).unwrap_or_default();
         let spoken =
             without_quotes(&if title.len() > 2 { text.replace(&title, "") } else { text.to_owned() });
@@ -187,7 +188,7 @@ impl Ending<'_> {
         }
         let aliases = row.into_iter().flat_map(telling).map(String::as_str);
         let names: Vec<&str> = aliases.chain([id]).collect();
-        // A command is no statement, but whoever has authority gives one.
+        // A command is not a statement, but a writer with authority may give one.
         if self.note.actor.trust >= Trust::Authority && commands(&spoken, &names, self.request.operation) {
             return None;
         }
@@ -204,7 +205,7 @@ impl Ending<'_> {
         let not_plain = |place| Some(DeferReason::NotPlain(place));
         let row = self.space.get(self.request.bucket, id)?;
         let text = &self.note.text;
-        // A whole title names the row as its id does, except that a report of work may begin with it.
+        // A whole title names the row like its id does, except that a report of work may start with it.
         if has_phrase(text, &row.title) {
             let Some(named) = with_id(text, id, &row.title) else { return not_plain(Place::Before) };
             return match has_verb_of_ending(&named) {
@@ -248,7 +249,8 @@ impl Ending<'_> {
         (scored.collect(), ranking.certainty)
     }
 
-    /// The note without lines that are statements of their own, or plainly end another row alone, if the write says which row it is of.
+    /// The note without lines that are separate statements, or that plainly end only another row, provided the write
+    /// says which row it concerns.
     fn without_others(&self) -> Cow<'_, str> {
         let text = self.note.text.as_str();
         let spoken = without_quotes(text);
@@ -345,7 +347,7 @@ impl Ending<'_> {
     }
 }
 
-/// Whether the sentence that has most words of a title tells of other work.
+/// Whether the sentence with most words of a title is about other work.
 pub(crate) fn restates_other_work(text: &str, title: &str) -> bool {
     let words = stems(title);
     let shared = |sentence: &&str| stems(sentence).iter().filter(|stem| words.contains(stem)).count();
@@ -382,7 +384,7 @@ pub(crate) fn states_no_end<'a>(
     if has_verb_of_ending(&named) { states_an_end(&named) } else { Some(mood) }
 }
 
-/// The text with a row's id in place of its title, quoted or not. Nothing where the title stands there in other marks.
+/// The text with a row's id in place of its title, quoted or not; `None` if the title does not appear literally.
 fn with_id(text: &str, id: &str, title: &str) -> Option<String> {
     let text = text.replace(&format!("\"{title}\""), title);
     let title = title.to_ascii_lowercase();

@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use crate::request::is_id;
 
-/// What a note says of one id.
+/// What a note says about one id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mention<'a> {
     /// It is named.
@@ -17,7 +17,7 @@ pub(super) enum Mention<'a> {
     LookAlike(&'a str),
 }
 
-/// Words before an id that make it something else than what the note is about.
+/// Words before an id that make it something other than the note's subject.
 const ASIDES: [&str; 36] = [
     "unrelated",
     "not",
@@ -56,7 +56,7 @@ const ASIDES: [&str; 36] = [
     "isn't",
     "mentioned",
 ];
-/// Words right before an id that make it the place of something else: "a typo in db_outage".
+/// Words directly before an id that make it the place of something else: "a typo in db_outage".
 const PLACES: [&str; 14] = [
     "in",
     "of",
@@ -73,7 +73,7 @@ const PLACES: [&str; 14] = [
     "through",
     "over",
 ];
-/// Words that may stand between.
+/// Words that may come in between.
 const ARTICLES: [&str; 4] = ["the", "this", "our", "that"];
 /// How many words before an id are read.
 const REACH: usize = 4;
@@ -172,7 +172,7 @@ pub(crate) fn occurs(text: &str, id: &str) -> bool {
     tokens(text).iter().any(|token| token.normal == id)
 }
 
-/// Tokens of a text that may be ids of rows, each once, at most so many: ordinary words last.
+/// Tokens of a text that may be ids of rows, each once, up to `most`; ordinary words come last.
 pub(crate) fn possible_ids(text: &str, most: usize) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let ids = tokens(text).into_iter().map(|token| token.normal);
@@ -182,9 +182,9 @@ pub(crate) fn possible_ids(text: &str, most: usize) -> Vec<String> {
     ids
 }
 
-/// What the text says of `ids`, each once; asides only of ids that are not named as well.
+/// What the text says about `ids`, each once; asides only for ids that are not also named.
 ///
-/// An id that is one plain word counts where it is marked as a name, or `wanted` says that it is meant.
+/// An id that is a single plain word counts only if it is marked as a name or `wanted` says that it is meant.
 pub(super) fn mentions<'a>(
     text: &str,
     ids: impl IntoIterator<Item = &'a str>,

@@ -16,7 +16,7 @@ use crate::bucket::Bucket;
 use crate::note::Note;
 use crate::request::WriteRequest;
 
-/// What speaks for each row of the short list, the scene, and what the model makes of them.
+/// The evidence for each row of the short list, the overall situation, and the model's verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Features {
     /// The rows.
@@ -64,7 +64,7 @@ pub fn features(
     }
 }
 
-/// Whether the note is deferred whatever its words fit.
+/// Whether the note is deferred, whatever its words match.
 #[must_use]
 pub fn is_guarded(note: &str) -> bool {
     before_words(note).is_some()
@@ -72,7 +72,7 @@ pub fn is_guarded(note: &str) -> bool {
 
 /// As [`resolve`](super::resolve), with another table of weights.
 ///
-/// With [`Model::at_any_odds`] it tells what the rules leave of a decision.
+/// With [`Model::at_any_odds`] it shows how much of a decision the rules leave.
 #[must_use]
 pub fn resolve_by(model: &Model, space: &Space, request: &WriteRequest, note: &Note) -> Resolution {
     resolve_with(model, space, request, note, &[])
@@ -84,7 +84,7 @@ pub fn built_in() -> Option<&'static Model> {
     Model::built_in()
 }
 
-/// The stems of what is compared of a row, each once.
+/// The stems of the compared parts of a row, each once.
 #[must_use]
 pub fn stems(title: &str, description: &str) -> Vec<String> {
     let short: String = description.chars().take(super::row::DESCRIPTION).collect();

@@ -74,11 +74,11 @@ pub(super) type Measures = [f64; NAMES.len()];
 
 /// How much a word of tracking work counts.
 const CHORE: f64 = 0.4;
-/// Documents that the words of other spaces stand for.
+/// How many documents the words of other spaces count for.
 const PRIOR: f64 = 50.0;
 /// Rarest words of a description that are looked for.
 const RAREST: usize = 12;
-/// A name in no more rows than these tells them from the others.
+/// A name in at most this many rows distinguishes them from others.
 const RARE_NAME: u32 = 2;
 /// First words of the note that are looked for.
 const OPENING: usize = 6;
@@ -102,13 +102,13 @@ pub(super) struct Rivals {
 }
 
 impl Rivals {
-    /// Of what each live row explains, and each ended one.
+    /// From how much each live row and each ended row explains.
     pub(super) fn new(live: impl Iterator<Item = f64>, ended: impl Iterator<Item = f64>) -> Self {
         let (best, second) = live.fold((0.0, 0.0), |(best, second), x| best_two(best, second, x));
         Self { best, second, ended: ended.fold(0.0, f64::max) }
     }
 
-    /// What the best row explains beside one that explains `own`.
+    /// What the best other row explains, next to one that explains `own`.
     fn beside(&self, own: f64) -> f64 {
         if own >= self.best { self.second } else { self.best }
     }
@@ -178,7 +178,7 @@ impl<'a> Scene<'a> {
         words.into_iter().map(|word| self.rarity(word)).fold(0.0, f64::max)
     }
 
-    /// The share of the note's weight in words that no row knows.
+    /// The share of the note's weight in words that occur in no row.
     pub(super) fn unknown(&self) -> f64 {
         let unknown = self.known.iter().filter(|(word, ..)| self.space.occurrences(word.id) == 0);
         ratio(
@@ -203,7 +203,7 @@ impl<'a> Scene<'a> {
             + 0.15 * self.pairs(row)
     }
 
-    /// The share of the title's neighbouring words that stand so in the note.
+    /// The share of the title's adjacent words that are also adjacent in the note.
     fn pairs(&self, row: &Prepared) -> f64 {
         let found = neighbours(&row.title).filter(|pair| self.note.pairs.binary_search(pair).is_ok()).count();
         ratio(count(found), count(row.title.len().saturating_sub(1)))
@@ -355,7 +355,7 @@ impl<'a> Scene<'a> {
         std::array::from_fn(|_| all.next().unwrap_or_default())
     }
 
-    /// What tells a row from others that share its words.
+    /// What distinguishes a row from others with the same words.
     fn apart(&self, row: &Prepared, explained: f64, rivals: &Rivals) -> [f64; 14] {
         let note = self.note;
         let in_row = |word: &Word| row.all.binary_search(&word.id).is_ok();

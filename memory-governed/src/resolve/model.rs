@@ -1,5 +1,5 @@
 //! The weights: which row is likeliest, and whether that is certain enough. `data/resolver.json` holds them, with the
-//! data that set them; `make/README.md` says how.
+//! data that produced them; `make/README.md` explains how.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -74,7 +74,7 @@ impl Model {
     /// Reads a table.
     ///
     /// # Errors
-    /// `invalid_argument` for anything but such a table, or a name of an input that is unknown.
+    /// `invalid_argument` for anything but such a table, or for an unknown input name.
     pub fn from_json(text: &str) -> Result<Self> {
         let file: File = serde_json::from_str(text)
             .map_err(|error| Error::invalid(format!("not a table of weights: {error}")))?;

@@ -1,4 +1,4 @@
-//! What a note says, as far as it says it about the row it ends.
+//! What a note says about the row it ends.
 
 use super::words::{Word, acts, folded, grams, labels, names, neighbours, set, words};
 
@@ -27,11 +27,11 @@ const ELSEWHERE: [&str; 22] = [
     "remains open",
     "left for",
 ];
-/// Words of the part that says what was done.
+/// How many words belong to the part that says what was done.
 const HEAD: usize = 25;
 /// A first part with fewer words is a mere "Fixed:".
 const SHORT_HEAD: usize = 3;
-/// Words that may say what was done.
+/// How many words may say what was done.
 const ACT: usize = 3;
 
 /// The words of a note.
@@ -41,12 +41,12 @@ pub(super) struct NoteWords {
     pub(super) words: Vec<Word>,
     /// Each once, sorted.
     pub(super) set: Vec<Word>,
-    /// Of the first part: what was done. Each once, sorted.
+    /// Of the first part, which says what was done. Each once, sorted.
     pub(super) head: Vec<Word>,
     /// The first part in order.
     pub(super) head_words: Vec<Word>,
     pub(super) head_grams: Vec<u64>,
-    /// What the first part says was done.
+    /// What was done, according to the first part.
     pub(super) acts: u16,
     /// Stems' first five characters, sorted.
     pub(super) prefixes: Vec<u64>,

@@ -99,7 +99,7 @@ pub(super) const AFTER_NEGATES: &[&str] = &[
     "mistakenly",
     "wrongly",
 ];
-/// What is said of an end that did not last.
+/// Phrases about an end that did not last.
 pub(super) const RELAPSES: &[&str] = &[
     "came back",
     "comes back",
@@ -128,7 +128,7 @@ pub(super) const CONDITIONS: &[&str] =
     &["if", "unless", "once", "assuming", "provided", "until", "pending", "whether", "till", "supposing"];
 pub(super) const CONDITION_PHRASES: &[&str] =
     &["as soon as", "as long as", "so long as", "in case ", "depending on", "subject to"];
-/// Near a verb, whoever says it does not know.
+/// Near a verb, they show that the writer does not know.
 pub(super) const HEDGES: &[&str] = &[
     "probably",
     "maybe",
@@ -153,7 +153,7 @@ pub(super) const HEDGES: &[&str] = &[
     "looks",
     "thought",
 ];
-/// Of them, those that also turn what they follow: "it is fixed, probably".
+/// How many of these also affect what precedes them: "it is fixed, probably".
 pub(super) const HEDGES_AFTER: usize = 13;
 pub(super) const FUTURE: &[&str] = &[
     "will",
@@ -234,7 +234,7 @@ pub(super) const HEARSAY: &[&str] = &[
     "mentioned that",
     "reads",
 ];
-/// Before what is only shown.
+/// Words before something that is only shown.
 pub(super) const EXAMPLES: &[&str] = &[
     "example",
     "examples",
@@ -253,7 +253,7 @@ pub(super) const EXAMPLES: &[&str] = &[
     "asks",
     "asked",
 ];
-/// Beside a verb of ending they turn it; in a sentence without one they tell what is so.
+/// Next to a verb of ending they change its meaning; in a sentence without one they state facts.
 pub(super) const TURN_NOTHING: &[&str] =
     &["failed", "unable", "half", "still", "about", "being", "rather", "plan"];
 /// Denials that are often written without their mark.
@@ -263,14 +263,14 @@ pub(super) const BARE_DENIALS: &[&str] = &[
 ];
 /// Forms of being, between a name and the verb.
 pub(super) const BE: &[&str] = &["is", "was", "has", "are", "been", "now", "got", "be"];
-/// What may follow the name of what is ended, or the verb without an object.
+/// What may follow the name of what has ended, or the verb without an object.
 pub(super) const LINKS: &[&str] =
     &["and", "by", "after", "with", "in", "as", "because", "now", "today", "via", "for", "since", "on", "at"];
 /// Nouns of what can end.
 pub(super) const NOUNS: &[&str] = &["issue", "blocker", "problem", "bug", "constraint", "decision", "ticket"];
-/// Words that begin a clause which may say something else.
+/// Words that start a clause which may say something different.
 pub(super) const TURNS: &[&str] = &["but", "while", "whereas", "although", "though", "however", "except"];
-/// Without a verb of ending, they say that something goes on.
+/// Without a verb of ending, they say that something continues.
 pub(super) const DENIALS: &[&str] = &[
     "still",
     "failing",
@@ -286,7 +286,7 @@ pub(super) const DENIALS: &[&str] = &[
     "not",
     "never",
 ];
-/// Words that make a note about another row than the one it stands on.
+/// Words that make a note be about a row other than the one it is on.
 pub(super) const OTHER_ROWS: &[&str] = &[
     "duplicate",
     "overlap",

@@ -5,7 +5,7 @@ use super::plain::words::BE;
 use super::speech::{relapses, sentences, tokens, turned, without_quotes};
 use super::words::stems;
 
-/// Fewer words of a title are no description of work.
+/// A title with fewer words does not describe work.
 const TITLE: usize = 3;
 
 /// Words anywhere in a report that may undo it, or say that it is not all.
@@ -33,7 +33,7 @@ fn is_undone(spoken: &str) -> bool {
         || words.windows(2).any(|two| UNDONE_PAIRS.iter().any(|pair| pair[..] == two[..]))
 }
 
-/// Whether a later sentence takes back what the first one tells, or some of it is left: "another is left".
+/// Whether a later sentence takes back what the first one reports, or something is left: "another is left".
 pub(super) fn is_taken_back(spoken: &str) -> bool {
     let words = tokens(spoken);
     words.windows(2).any(
@@ -41,7 +41,7 @@ pub(super) fn is_taken_back(spoken: &str) -> bool {
     ) || sentences(spoken).into_iter().skip(1).any(is_undone)
 }
 
-/// The first sentence of a note that tells of work.
+/// The first sentence of a note that reports work.
 pub(crate) struct Report {
     sentence: String,
     opening: String,
@@ -56,7 +56,7 @@ pub(crate) struct Repeated {
     pub(crate) sentence: String,
 }
 
-/// The report that a note begins with. Nothing in the note may turn it.
+/// The report that a note starts with. Nothing in the note may change its meaning.
 pub(crate) fn report(text: &str) -> Option<Report> {
     let spoken = without_quotes(text);
     let sentences = sentences(&spoken);
@@ -74,15 +74,16 @@ pub(crate) fn report(text: &str) -> Option<Report> {
 }
 
 impl Report {
-    /// Whether it tells of what a title asks for: in at least half of the words, after `Implemented` or the past of the verb that the
-    /// title begins with; or in more than three quarters of them, where that verb follows what it is said of ("dark mode was added").
+    /// Whether it reports what a title asks for: with at least half of the words, after `Implemented` or the past tense
+    /// of the verb that the title starts with; or with more than three quarters of them, if that verb comes after its
+    /// object ("dark mode was added").
     pub(crate) fn repeats(&self, title: &str) -> Option<Repeated> {
         let words = stems(title);
         let shared = words.iter().filter(|stem| self.said.contains(stem)).count();
         if words.len() < TITLE || 2 * shared < words.len() {
             return None;
         }
-        // "P2: Add …" begins with a label.
+        // "P2: Add …" starts with a label.
         let asked: Vec<String> =
             title.split([':', ']']).filter_map(|part| tokens(part).into_iter().next()).collect();
         if self.opening == "implemented" || asked.iter().any(|asked| is_past(&self.opening, asked)) {

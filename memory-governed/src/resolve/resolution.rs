@@ -9,7 +9,7 @@ use super::speech::Mood;
 pub enum Resolution {
     /// This row, certainly.
     Bind(Binding),
-    /// A row that is not there yet: with this id, or one that the writer makes.
+    /// A row that does not exist yet: with this id, or one that the writer creates.
     New {
         /// The id, if the request names one.
         id: Option<String>,
@@ -19,7 +19,7 @@ pub enum Resolution {
         /// The row.
         id: String,
     },
-    /// It cannot be told, or must not be done by this writer.
+    /// It cannot be decided, or this writer must not do it.
     Defer(Deferral),
 }
 
@@ -30,7 +30,7 @@ pub struct Binding {
     pub id: String,
     /// How it was found.
     pub by: BoundBy,
-    /// The probability that it is meant: 1 where it is named.
+    /// The probability that it is meant; 1 if it is named.
     pub score: f64,
     /// The likeliest rows where words decided, this one first; at most 3.
     pub candidates: Vec<Scored>,
@@ -72,7 +72,7 @@ pub struct Deferral {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeferReason {
-    /// The id that is named is no row's.
+    /// No row has the named id.
     UnknownId(String),
     /// More than one row is named.
     SeveralIds,
@@ -88,13 +88,13 @@ pub enum DeferReason {
     Ended,
     /// The note states no end.
     NotStated(Mood),
-    /// The note does not state an end plainly: what stands there may turn it.
+    /// The note does not state an end plainly: the text there may change the meaning.
     NotPlain(Place),
     /// The note ends everything at once.
     Sweeping,
     /// The note names another row: a duplicate, or what supersedes it.
     NamesAnother,
-    /// A row that the note could have meant has ended since: what is left is not bound by elimination.
+    /// A row that the note could have meant has ended since; what is left is not bound by elimination.
     CandidateEnded,
     /// The writer may not end this row.
     Unauthorised,
@@ -104,7 +104,7 @@ pub enum DeferReason {
     PlainWord,
 }
 
-/// Where something stands in a note that may turn what it says of a row.
+/// Where in a note there is text that may change what it says about a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {

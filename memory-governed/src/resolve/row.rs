@@ -20,7 +20,7 @@ pub struct Row {
     pub id: String,
     /// The bucket.
     pub bucket: Bucket,
-    /// What it says in short: an issue's title, a constraint's text, a decision's statement.
+    /// Its content in short: an issue's title, a constraint's text, a decision's statement.
     pub title: String,
     /// The rest: a description, a rationale. May be empty.
     pub description: String,
@@ -43,13 +43,13 @@ pub struct Row {
 pub(super) struct Prepared {
     pub(super) row: Row,
     pub(super) title: Vec<Word>,
-    /// Of the title, each once, sorted.
+    /// The title's, each once, sorted.
     pub(super) title_set: Vec<Word>,
     /// Neighbouring words of the title.
     pub(super) title_pairs: BTreeSet<(u64, u64)>,
-    /// Of title and description, each once, sorted.
+    /// Those of title and description, each once, sorted.
     pub(super) all: Vec<u64>,
-    /// Of the description, each once, sorted.
+    /// Those of the description, each once, sorted.
     pub(super) description: Vec<u64>,
     /// Weighted occurrences in title and description, sorted by word.
     pub(super) counts: Vec<(u64, f64)>,
@@ -58,7 +58,7 @@ pub(super) struct Prepared {
     pub(super) description_names: Vec<String>,
     pub(super) labels: Vec<(u64, u64)>,
     pub(super) grams: Vec<u64>,
-    /// What the title says is to be done.
+    /// What the title says should be done.
     pub(super) acts: u16,
     pub(super) folded_title: String,
 }
@@ -109,8 +109,8 @@ impl Extend<Row> for Space {
 
 /// The rows of one shared space, with how often each word occurs in them.
 ///
-/// It should hold every live row, and ended ones too, at least the later ones: they tell common words from rare ones,
-/// and a note that fits an ended row better than any live one.
+/// It should hold every live row, and at least the more recent ended ones: they distinguish common words from rare
+/// ones, and expose a note that fits an ended row better than any live one.
 #[derive(Clone, Debug, Default)]
 pub struct Space {
     rows: BTreeMap<(Bucket, String), Prepared>,
@@ -164,7 +164,7 @@ impl Space {
         self.rows.get(&(bucket, id.to_owned())).map(|prepared| &prepared.row)
     }
 
-    /// Says whether a row is live, without reading its words again. `false` if there is no such row.
+    /// Sets whether a row is live, without rereading its words. Returns `false` if there is no such row.
     pub fn set_live(&mut self, bucket: Bucket, id: &str, live: bool) -> bool {
         self.rows.get_mut(&(bucket, id.to_owned())).map(|prepared| prepared.row.live = live).is_some()
     }
@@ -204,7 +204,7 @@ impl Space {
         self.occurrences.get(&word).copied().unwrap_or_default()
     }
 
-    /// In how many titles two words stand side by side.
+    /// In how many titles two words are adjacent.
     pub(super) fn pair_occurrences(&self, pair: &(u64, u64)) -> u32 {
         self.pairs.get(pair).copied().unwrap_or_default()
     }

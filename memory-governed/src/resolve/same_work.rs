@@ -1,4 +1,5 @@
-//! Whether a report tells of the very work that a title asks for, or of other work in like words: a sibling, a part, a place.
+//! Whether a report is about the very work that a title asks for, or about other work in similar words: a sibling, a
+//! part, a place.
 
 use super::plain::is_quiet_text;
 use super::plain::words::{ADVERBS, BE, DETERMINERS, DID, ENDED, MEANS, REPORTED, WORKED};
@@ -10,7 +11,7 @@ const CLAUSE: usize = 3;
 const PARTS: &str = "another other second first initial one two three four five some half several part parts";
 /// Before what the work was done on: "an issue for …", "a prototype of …".
 const OF: &str = "of for to about on in";
-/// Words after which a report goes on to tell why or how.
+/// Words after which a report explains why or how.
 const REASONS: &str = "so because since as";
 
 /// Further words that say that something is done, and not what.
@@ -19,20 +20,21 @@ const DONE: &str = "already implemented implementation verified now";
 /// Nouns of the work itself: "a fix for …" is all of it, "a benchmark for …" is not.
 const WHOLE: &str = "fix support implementation work";
 
-/// A word of a sentence with its stem, if it tells something, or a mark.
+/// A word of a sentence, with its stem if it is informative, or a mark.
 enum Item {
     Word { said: String, stem: Option<String> },
     Mark,
 }
 
-/// Whether a sentence whose clause repeats more than half of a title, or of its head, tells of other work nevertheless:
+/// Whether a sentence whose clause repeats more than half of a title, or of its head, is nevertheless about other work:
 ///
 /// - in the place of a word of the title it has another: "the image loader" for "the image resizer", "version 4" for "version 5";
-/// - before them stands what was made for it, or a part: "a prototype of …", "tests for …", "the first …";
-/// - where it repeats more than three quarters of the title, what stands after them is not understood: "… in staging", "… tests",
-///   "… resolved for Gmail".
+/// - they are preceded by something made for it, or a part: "a prototype of …", "tests for …", "the first …";
+/// - if it repeats more than three quarters of the title, what follows is not understood: "… in staging", "… tests", "…
+///   resolved for Gmail".
 ///
-/// The closer a note repeats a title, the more what it does not share counts; a long report in its own words is left to the odds.
+/// The closer a note repeats a title, the more the differences count; a long report in its own words is left to the
+/// odds.
 pub(super) fn is_other_work(sentence: &str, asked: &str) -> bool {
     let head = asked
         .split([':', '(', '\u{2014}', '\u{2013}'])
@@ -43,9 +45,9 @@ pub(super) fn is_other_work(sentence: &str, asked: &str) -> bool {
     is_other(sentence, asked, true) || head.is_some_and(is_of_head)
 }
 
-/// `is_whole`: the title goes no further, so that what follows it in the sentence counts.
+/// `is_whole`: the title ends here, so what follows in the sentence counts.
 fn is_other(sentence: &str, asked: &str, is_whole: bool) -> bool {
-    // "[setup] Add …" begins with a label, and its first word is the verb.
+    // "[setup] Add …" starts with a label, and its first word is the verb.
     let label = asked.strip_prefix('[').and_then(|asked| asked.split_once(']'));
     let (label, asked) = label.unwrap_or(("", asked));
     let asked = items(asked);
@@ -77,7 +79,7 @@ fn is_other(sentence: &str, asked: &str, is_whole: bool) -> bool {
     if is_part || !is_whole {
         return is_part;
     }
-    // "… and give up": the title goes on in such words, too.
+    // "… and give up": the title continues with such words, too.
     let rest = asked.iter().rposition(|item| item.stem().is_some()).and_then(|at| asked.get(at + 1..));
     let rest = rest.unwrap_or_default().iter().zip(clause.iter().skip(last + 1));
     let last =
@@ -93,7 +95,7 @@ fn is_other(sentence: &str, asked: &str, is_whole: bool) -> bool {
 
 /// Whether a clause has another word in the place of one of the title, before, between or after those that both have.
 fn has_another_word(asked: &[Item], clause: &[Item], is_shared: impl Fn(&Item) -> bool) -> bool {
-    // A word of ending is the verb of the report, and stands in no other's place.
+    // A word of ending is the report's verb, not a replacement for another word.
     let is_other =
         |item: &Item| item.stem().is_some() && !is_shared(item) && !item.is(ENDED) && !item.is(DONE);
     let place = |at: usize| {
@@ -111,7 +113,7 @@ fn has_another_word(asked: &[Item], clause: &[Item], is_shared: impl Fn(&Item) -
         let length = telling.iter().skip(next).take_while(|at| place(**at).is_none()).count();
         let before = next.checked_sub(1).and_then(|before| telling.get(before).copied());
         let after = telling.get(next + length).copied();
-        // Marks stand between them in the title, and may in the clause.
+        // The title has marks between them, and the clause may.
         let is_marked = |end: usize| {
             asked
                 .get(before.unwrap_or_default()..end)
@@ -138,7 +140,7 @@ fn has_another_word(asked: &[Item], clause: &[Item], is_shared: impl Fn(&Item) -
                 is_next.is_some_and(&is_other)
                     && (rest.first().is_some_and(&is_other) || is_same_way || !is_known(rest))
             }
-            // The first word of a title is mostly a verb, and the clause begins with one, before which "finished" may stand.
+            // The first word of a title is mostly a verb, and so is the clause's, possibly after "finished".
             (None, Some(after)) => {
                 let is_verb = clause.first().is_none_or(Item::is_act);
                 let is_end = clause.first().is_some_and(|item| item.is(ENDED) || item.is(DONE));
@@ -157,7 +159,7 @@ fn has_another_word(asked: &[Item], clause: &[Item], is_shared: impl Fn(&Item) -
     false
 }
 
-/// Whether one to `most` words stand before the next that both have, and nothing else does.
+/// Whether between one and `most` words, and nothing else, come before the next shared word.
 fn is_in_between(
     rest: &[Item],
     next: Option<&Item>,
@@ -183,8 +185,8 @@ fn without_label(items: &[Item]) -> &[Item] {
     ends.and_then(|end| items.get(end + 1..)).unwrap_or(items)
 }
 
-/// The part of a sentence before the first mark, means or reason after enough words, unless the title goes on in the same way and so
-/// does the sentence, with words of the title that it did not have before.
+/// The part of a sentence before the first mark, means or reason after enough words, unless the title continues in the
+/// same way and the sentence does so with words of the title that it did not have before.
 fn clause<'a>(items: &'a [Item], asked: &[Item]) -> &'a [Item] {
     let is_marked = asked.iter().take(asked.len().saturating_sub(1)).any(|item| matches!(item, Item::Mark));
     let is_first = |at: usize, stem: &str| items.iter().take(at).all(|item| item.stem() != Some(stem));
@@ -209,14 +211,14 @@ fn clause<'a>(items: &'a [Item], asked: &[Item]) -> &'a [Item] {
     items
 }
 
-/// Whether what follows leaves a report as it is: nothing, a mark, by what means, why, or when and in which change.
+/// Whether what follows leaves a report unchanged: nothing, a mark, by what means, why, or when and in which change.
 fn is_known(rest: &[Item]) -> bool {
     let words = rest.iter().map_while(|item| match item {
         Item::Word { said, .. } => Some(said.as_str()),
         Item::Mark => None,
     });
     let words: Vec<&str> = words.collect();
-    // "To keep …" tells why, "to the roadmap" where.
+    // "To keep …" says why, "to the roadmap" where.
     let is_place = matches!(words.as_slice(), ["to", article, ..] if DETERMINERS.split_whitespace().any(|one| one == *article));
     let begins = !is_place
         && rest
@@ -244,7 +246,7 @@ impl Item {
         matches!(self, Self::Word { said, .. } if list.split_whitespace().any(|word| word == said))
     }
 
-    /// Whether it may be a verb of work, as titles begin with one: "review", "create".
+    /// Whether it may be a verb of work, as titles start with: "review", "create".
     fn is_act(&self) -> bool {
         self.is_work() || self.said().is_some_and(|said| title_acts(said) != 0)
     }
@@ -257,7 +259,7 @@ impl Item {
             && ![WORKED, REPORTED, ENDED, DONE].into_iter().any(of)
     }
 
-    /// Whether it may begin a report of the work itself: a verb, or what the work is called.
+    /// Whether it may start a report of the work itself: a verb, or a name for the work.
     fn is_work(&self) -> bool {
         let Self::Word { said, .. } = self else { return false };
         said.ends_with("ed")

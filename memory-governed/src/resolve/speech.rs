@@ -41,7 +41,7 @@ impl Mood {
     }
 }
 
-/// How many words before or after a verb turn it.
+/// How many words before and after a verb can change its meaning.
 const REACH: usize = 5;
 const AFTER: usize = 4;
 /// Verbs of one sentence that are looked at: a bound on the time that a note can take.
@@ -116,8 +116,8 @@ fn opening(sentence: &str) -> Option<Mood> {
     None
 }
 
-/// How a sentence turns what follows it, whatever that is: by any word that denies, supposes, reports, asks or promises. Where
-/// it is in doubt it does.
+/// How a sentence changes the meaning of what follows, whatever that is: by any word that denies, supposes, reports,
+/// asks or promises. In doubt, it counts as doing so.
 pub(crate) fn turned(sentence: &str) -> Option<Mood> {
     let lower = sentence.to_lowercase().replace('’', "'");
     let words = tokens(sentence);
@@ -145,8 +145,8 @@ pub(super) fn relapses(text: &str) -> bool {
     RELAPSES.iter().any(|words| contains_word(text, words))
 }
 
-/// The note without sentences that deny, suppose, ask or promise an end, or say that something goes on, where another states
-/// one: what they are about is not what has ended.
+/// The note without sentences that deny, suppose, ask or promise an end, or say that something continues, if another
+/// sentence states an end: what they are about is not what has ended.
 pub(super) fn told(note: &str) -> std::borrow::Cow<'_, str> {
     let (mut kept, mut states, mut left_out) = (String::new(), false, false);
     for sentence in sentences(note) {
@@ -200,8 +200,8 @@ fn mood(sentence: &str, tokens: &[String], at: usize) -> Option<Mood> {
         return Some(Mood::Quoted);
     }
     let last = near.first().copied().unwrap_or_default();
-    // What comes after the verb may tell what was wrong ("fixed the crash when …"); these words do not, nor does "is fixed
-    // when".
+    // Text after the verb may say what was wrong ("fixed the crash when …"); these words do not, and neither does "is
+    // fixed when".
     let conditional = tokens.iter().any(|token| CONDITIONS.contains(&token.as_str()))
         || before.contains(&"when")
         || (["is", "are", "be"].contains(&last) && after.first() == Some(&"when"))
@@ -244,7 +244,7 @@ fn mood(sentence: &str, tokens: &[String], at: usize) -> Option<Mood> {
     (modal || infinitive || trying || later).then_some(Mood::Future)
 }
 
-/// Where verbs of ending stand.
+/// The positions of verbs of ending.
 pub(crate) fn ends_in(tokens: &[String]) -> Vec<usize> {
     words_of_ending(tokens).into_iter().filter(|at| is_verb(tokens, *at)).collect()
 }
@@ -259,12 +259,12 @@ pub(crate) fn has_verb_of_ending(spoken: &str) -> bool {
     sentences(spoken).iter().any(|sentence| !ends_in(&tokens(sentence)).is_empty())
 }
 
-/// Whether the note says that another row takes the place of one.
+/// Whether the note says that another row replaces one.
 pub(super) fn is_replaced(spoken: &str) -> bool {
     contains_word(&tokens(spoken).join(" "), "superseded by")
 }
 
-/// Where words stand that may be verbs of ending.
+/// The positions of words that may be verbs of ending.
 fn words_of_ending(tokens: &[String]) -> Vec<usize> {
     let is_end = |token: &str| ENDS.contains(&token);
     tokens.iter().enumerate().filter(|(_, token)| is_end(token)).map(|(at, _)| at).collect()
@@ -312,7 +312,7 @@ pub(crate) fn sweeps(note: &str) -> bool {
     })
 }
 
-/// A name in the place of what is ended: "resolved postgres_timeout.", "the postgres_timeout issue is fixed".
+/// A name in the place of what has ended: "resolved postgres_timeout.", "the postgres_timeout issue is fixed".
 pub(crate) fn named_end(note: &str) -> Option<String> {
     let is_filler = |token: &&String| {
         NOUNS.contains(&token.as_str())
@@ -339,7 +339,7 @@ pub(crate) fn named_end(note: &str) -> Option<String> {
     None
 }
 
-/// Whether nothing, or a new phrase, follows the name of what is ended.
+/// Whether nothing, or a new phrase, follows the name of what has ended.
 fn object_ends(next: Option<&String>) -> bool {
     next.is_none_or(|next| LINKS.contains(&next.as_str()) || NOUNS.contains(&next.as_str()))
 }
@@ -352,10 +352,10 @@ pub(crate) fn is_slug_like(token: &str) -> bool {
         && (token.contains('_') || (token.contains('-') && token.chars().any(|c| c.is_ascii_digit())))
 }
 
-/// Stands where a quotation was: what it said is not read, and may turn the words around it.
+/// Replaces a quotation: its content is not read, and may change the meaning of the words around it.
 pub(crate) const QUOTATION: char = '\u{fffc}';
 
-/// The text with a mark in place of what stands in quotation marks, in quoted lines and in blocks of code.
+/// The text with a mark in place of quotations, quoted lines and blocks of code.
 pub(crate) fn without_quotes(text: &str) -> String {
     let mut kept = String::new();
     let mut in_block = false;
@@ -402,7 +402,8 @@ fn unquoted(line: &str, kept: &mut String) {
     }
 }
 
-/// Whether what stands before the next back-tick is several words with one of ending: a quotation, and no name.
+/// Whether the text up to the next back-tick is several words including one of ending, and so a quotation rather than a
+/// name.
 fn quotes_an_end(rest: &[char]) -> bool {
     let end = rest.iter().position(|c| *c == '`');
     let inner: String = end.and_then(|end| rest.get(..end)).unwrap_or_default().iter().collect();
@@ -431,7 +432,7 @@ fn contains_word(lower: &str, word: &str) -> bool {
 /// How far into a note they count, in characters.
 const OTHER_ROWS_WITHIN: usize = 160;
 
-/// Whether the note names another row: a duplicate, what supersedes it, what it was merged into.
+/// Whether the note names another row: a duplicate, its replacement, what it was merged into.
 pub(crate) fn names_another(note: &str) -> bool {
     let start: String = note.chars().take(OTHER_ROWS_WITHIN).collect::<String>().to_lowercase();
     OTHER_ROWS.iter().any(|words| start.contains(words))

@@ -9,8 +9,8 @@ use crate::bucket::Bucket;
 
 /// Rows that are looked at closely.
 const SHORT_LIST: usize = 30;
-/// Spaces with fewer rows than this, or fewer live ones than the next, are smaller than those the table was fitted to: what
-/// is rare in them says little, and a row without rivals leads by nothing.
+/// Spaces with fewer rows, or fewer live rows, than this are smaller than those the table was fitted to: rarity means
+/// little there, and a row without rivals leads by nothing.
 const FEW_ROWS: usize = 50;
 const FEW_LIVE: usize = 3;
 /// Names of [`Weighed::scene`], in order.

@@ -1,4 +1,4 @@
-//! Words of notes and rows: what is compared.
+//! Words of notes and rows, for comparison.
 
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -34,8 +34,8 @@ pub(crate) fn folded(text: &str) -> String {
     normal.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The words of `text` in order: split at whatever is not alphanumeric and inside camelCase, lower case, without stop
-/// words and single letters, stemmed.
+/// The words of `text` in order: split at everything that is not alphanumeric and inside camelCase, in lower case,
+/// without stop words and single letters, stemmed.
 pub(super) fn words(text: &str) -> Vec<Word> {
     stems(text).iter().map(|stem| word(stem)).collect()
 }
@@ -204,7 +204,7 @@ pub(super) fn set(words: &[Word]) -> Vec<Word> {
     set
 }
 
-/// Pairs of words that stand side by side.
+/// Pairs of adjacent words.
 pub(super) fn neighbours(words: &[Word]) -> impl Iterator<Item = (u64, u64)> {
     words.iter().zip(words.iter().skip(1)).map(|(a, b)| (a.id, b.id))
 }
@@ -222,7 +222,7 @@ const ACTS: [&str; 10] = [
     " updat bump upgrad align adjust refin improv enhanc expand extend polish tun optimiz ",
     " merg releas publish deploy cut tag ",
 ];
-/// Where a title's label may end and its sentence begin.
+/// Where a title's label may end and its sentence start.
 const AFTER_LABEL: [&str; 4] = [": ", " - ", " — ", " – "];
 
 /// The acts of a text's first words, one bit each.

@@ -21,7 +21,7 @@ const TABLES: &[&str] = &[
      target_digest TEXT NOT NULL, content_digest TEXT NOT NULL, prev_hash TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE INDEX IF NOT EXISTS events_by_target ON events_memory (bucket, target_id, seq)",
     "CREATE INDEX IF NOT EXISTS events_by_note ON events_memory (note_id)",
-    // What may be erased: the words behind an event, and the salts of the digests of its three parts.
+    // Erasable parts: the words behind an event, and the salts of the digests of its three parts.
     "CREATE TABLE IF NOT EXISTS events_raw (event_id TEXT PRIMARY KEY, salt TEXT, raw_input TEXT, reference_text TEXT, \
      target_salt TEXT, content_salt TEXT)",
     // What was forgotten, when and by whom; an event by its position, a row by the name that its events have now.
@@ -49,11 +49,11 @@ const TABLES: &[&str] = &[
      kind TEXT NOT NULL, source_event BIGINT NOT NULL, trust TEXT NOT NULL, PRIMARY KEY (bucket, target_id, alias_norm))",
 ];
 
-/// The beginning of the name that a forgotten row has in the ledger; no id begins so.
+/// The prefix of a forgotten row's name in the ledger; no id starts with it.
 pub(crate) const FORGOTTEN: &str = "~";
 
-/// Tables whose rows are never removed, with the columns that never change. What the others may become is said by
-/// [`erasure`].
+/// Tables whose rows are never removed, with the columns that never change. [`erasure`] says what the others may
+/// become.
 const APPEND_ONLY: [(&str, &str); 3] = [
     (
         "events_memory",
@@ -64,7 +64,7 @@ const APPEND_ONLY: [(&str, &str); 3] = [
     ("tombstones", "seq, kind, id, bucket, event_seq, agent, run, trust, forgotten_at"),
 ];
 
-/// Creates what is missing; nothing is written where nothing is.
+/// Creates what is missing; writes nothing if nothing is missing.
 pub(super) async fn create(tables: &HostTables) -> Result<()> {
     let statements = statements(tables.dialect());
     if tables.has_all(&statements).await? {
@@ -92,13 +92,13 @@ fn statements(dialect: SqlDialect) -> Vec<String> {
     statements.extend(
         APPEND_ONLY.map(|(name, fixed)| changes_trigger(dialect, name, &erasure(dialect, name, fixed))),
     );
-    // The words behind an event may be emptied, and verification finds what else becomes of them; their row stays.
+    // The words behind an event may be emptied, and verification finds any other change to them; their row stays.
     let kept = APPEND_ONLY.iter().map(|(name, _)| *name).chain(["events_raw"]);
     statements.extend(kept.flat_map(|name| removal_triggers(dialect, name)));
     statements
 }
 
-/// Says so where another build made the tables, without what is needed to forget.
+/// Reports tables made by another build, which lack what forgetting needs.
 async fn check_ledger(tx: &Session<'_>) -> Result<()> {
     let Err(error) = tx.query("SELECT target_digest FROM events_memory LIMIT 0", &[]).await else {
         return Ok(());
@@ -141,7 +141,7 @@ fn erasure(dialect: SqlDialect, table: &str, fixed: &str) -> String {
     conditions.join(" AND ")
 }
 
-/// The trigger that keeps the rows of a table from being changed, but for an erasure.
+/// The trigger that prevents changes to a table's rows, except for an erasure.
 fn changes_trigger(dialect: SqlDialect, table: &str, erasure: &str) -> String {
     match dialect {
         SqlDialect::Postgres => format!(
@@ -170,7 +170,7 @@ fn removal_triggers(dialect: SqlDialect, table: &str) -> [String; 2] {
                 )
             })
         }
-        // SQLite asks no trigger of removals about `INSERT OR REPLACE`.
+        // SQLite runs no delete triggers for `INSERT OR REPLACE`.
         _ => [refusal(table, "DELETE", "1"), refusal(table, "INSERT", &same.join(" OR "))],
     }
 }
@@ -183,7 +183,7 @@ fn refusal(table: &str, event: &str, when: &str) -> String {
     )
 }
 
-/// The table of a bucket; a rebuild fills one whose name begins with `shadow_`.
+/// The table of a bucket; a rebuild fills one whose name starts with `shadow_`.
 fn shared_table(bucket: Bucket, prefix: &str) -> String {
     let own: String = columns(bucket)
         .iter()

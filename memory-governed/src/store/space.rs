@@ -14,7 +14,7 @@ use super::schema;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// How long a pipeline may take for one note before another takes it over. Default: a minute.
+    /// How long a pipeline may take for one note before another takes over. Default: a minute.
     pub lease: Duration,
     /// The first pause before trying again; each one is twice as long as the one before. Default: a second.
     pub backoff: Duration,
@@ -46,7 +46,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGen>,
     options: Options,
-    /// Until when what reads notes asks to be left alone.
+    /// Until when the interpreter asks to be left alone.
     rests_until: AtomicI64,
 }
 
@@ -79,7 +79,7 @@ impl Space {
         Ok(Self(Arc::new(Inner { tables, clock, ids, options, rests_until: AtomicI64::new(0) })))
     }
 
-    /// Whether a space has been made; makes none.
+    /// Whether a space exists; does not create it.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -98,7 +98,7 @@ impl Space {
         self.0.rests_until.store(self.after(asked).as_millis(), Ordering::Relaxed);
     }
 
-    /// How long no note is to be read; `None`: it may be.
+    /// How long notes must not be read, if at all.
     pub(crate) fn rests(&self) -> Option<Duration> {
         let until = Timestamp::from_millis_clamped(self.0.rests_until.load(Ordering::Relaxed));
         Some(until.saturating_since(self.now())).filter(|left| !left.is_zero())
@@ -117,7 +117,7 @@ impl Space {
         format!("{:032x}", self.0.ids.fresh())
     }
 
-    /// When to try again after so many attempts: twice as long each time, and not all at the same moment.
+    /// When to retry after this many attempts: twice as long each time, with jitter.
     pub(crate) fn next_attempt(&self, attempts: u32) -> Timestamp {
         let options = self.options();
         let pause = options.backoff.saturating_mul(1 << attempts.min(20)).min(options.max_backoff);

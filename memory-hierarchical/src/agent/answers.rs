@@ -27,7 +27,7 @@ pub struct Neighbours {
 pub struct HistoryEntry {
     /// What was known.
     pub memory: Semantic,
-    /// The edges by which it follows from older memories of the entity.
+    /// The edges to the older memories of the entity that it follows from.
     pub from: Vec<Edge>,
     /// The memories that have superseded it.
     pub superseded_by: Vec<String>,

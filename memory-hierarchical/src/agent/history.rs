@@ -1,4 +1,4 @@
-//! How what is known about an entity changed.
+//! How knowledge about an entity changed.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,8 +14,8 @@ use crate::store::Direction;
 const MAX_HISTORY: usize = 10_000;
 
 impl AgentMemory {
-    /// What was and is known about an entity, the oldest first: a memory comes after those that it supersedes or to which
-    /// it is the transition, and else by its time and id.
+    /// What was and is known about an entity, oldest first. A memory comes after those that it supersedes and the one
+    /// it is a transition from; otherwise order is by time and id.
     ///
     /// # Errors
     /// `too_large` for an entity with more than 10,000 memories; the store's.
@@ -49,7 +49,8 @@ fn in_order(memories: Vec<Semantic>, edges: &[Edge]) -> Vec<HistoryEntry> {
         *waits.entry(source).or_default() += 1;
         followers.entry(target).or_default().push(edge);
     }
-    // What waits for nothing comes first, then the oldest: text as it was given, so that order never fails.
+    // Memories that wait for nothing come first, then the oldest. Times are compared as the given text, so that
+    // ordering never fails.
     let key = |memory: &Semantic, waits: &HashMap<&str, usize>| {
         let open = waits.get(memory.memory_id.as_str()).copied().unwrap_or_default();
         (open, memory.created_at.clone(), memory.memory_id.clone())

@@ -50,8 +50,8 @@ impl AgentMemory {
     /// Stores knowledge; an empty id or time is filled in. Returns it as stored.
     ///
     /// # Errors
-    /// `invalid_argument` and `too_large` for a field beyond the [limits](crate::limits); `conflict` where the id is
-    /// taken; the store's.
+    /// `invalid_argument` and `too_large` for a field beyond the [limits](crate::limits); `conflict` if the id is
+    /// taken; the store's errors.
     pub async fn store_semantic(&self, mut node: Semantic) -> Result<Semantic> {
         self.complete(&mut node.memory_id, &mut node.created_at);
         check_id(&node.memory_id)?;
@@ -85,8 +85,8 @@ impl AgentMemory {
         Ok(node)
     }
 
-    /// Stores an edge of any kind; `false` if the two memories have one of this kind and direction already, which stays
-    /// as it is.
+    /// Stores an edge of any kind. Returns `false` if the two memories already have one of this kind and direction,
+    /// which stays as it is.
     ///
     /// # Errors
     /// `invalid_argument` for a confidence or weight outside 0 to 1; `not_found` where an end is missing or of the wrong
@@ -101,12 +101,13 @@ impl AgentMemory {
     /// Marks a memory as replaced by a newer one, the edge's source.
     ///
     /// # Errors
-    /// As [`link`](Self::link); `conflict` where the newer one has been superseded, at whatever distance, by the older.
+    /// Those of [`link`](Self::link); `conflict` if the newer one has been superseded, directly or indirectly, by the
+    /// older.
     pub async fn supersede(&self, edge: Supersedes) -> Result<bool> {
         self.link(Edge::Supersedes(edge)).await
     }
 
-    /// Notes that a value changed: the edge's source holds the value after, its target the one before.
+    /// Records that a value changed: the edge's source holds the value after, its target the value before.
     ///
     /// # Errors
     /// As [`link`](Self::link).
@@ -147,8 +148,8 @@ impl AgentMemory {
         Ok(write.add_edges(std::slice::from_ref(edge)).await?.stored > 0)
     }
 
-    /// Refuses to supersede what supersedes the newer memory, which most often nothing does. The caller holds the agent's
-    /// only writer, so what is committed does not change meanwhile.
+    /// Refuses to supersede something that supersedes the newer memory; usually nothing does. The caller is the agent's
+    /// only writer, so what is committed cannot change during this.
     async fn check_no_circle(&self, newer: &str, older: &str) -> Result<()> {
         let mut seen: HashSet<String> = HashSet::from([newer.to_owned()]);
         let mut frontier = vec![newer.to_owned()];
@@ -228,7 +229,7 @@ async fn ended<T>(write: Box<dyn GraphWrite + '_>, done: Result<T>) -> Result<T>
     match done {
         Ok(value) => write.commit().await.map(|()| value),
         Err(error) => {
-            // Where undoing fails, the transaction has ended by itself.
+            // If undoing fails, the transaction has already ended on its own.
             drop(write.rollback().await);
             Err(error)
         }

@@ -18,7 +18,7 @@ const MAX_VISITED: usize = 100_000;
 const CHUNK: usize = 500;
 
 impl AgentMemory {
-    /// The memories beside one, over edges of these kinds, at most `limit`.
+    /// The neighbours of a memory over edges of these kinds, at most `limit`.
     ///
     /// # Errors
     /// `not_found` for an unknown id; the store's.
@@ -34,7 +34,7 @@ impl AgentMemory {
         for &kind in kinds {
             let table = Table::Edges(kind);
             total += self.graphs.degree(&self.agent, table, direction, id).await?;
-            // As many as are wanted from each end: which of them come first is known then.
+            // As many as wanted from each end, because only then is it known which come first.
             let wanted = limit.saturating_sub(edges.len());
             let mut of_kind = Vec::new();
             for column in direction.columns() {
@@ -57,12 +57,12 @@ impl AgentMemory {
         Ok(Neighbours { total, shown: edges.into_iter().filter_map(beside).collect() })
     }
 
-    /// A shortest path from one memory to another of at most `max_steps` edges, followed in this direction; `None` if
-    /// there is none. Of several, the one whose edges come first by kind, source and target.
+    /// A shortest path of at most `max_steps` edges from one memory to another, followed in this direction; `None` if
+    /// there is none. If there are several, the one whose edges come first by kind, source and target.
     ///
     /// # Errors
-    /// `not_found` for an unknown id; `too_large` for more than [`MAX_STEPS`]; `result_too_large` where the search has
-    /// visited 100,000 memories in vain; the store's.
+    /// `not_found` for an unknown id; `too_large` for more than [`MAX_STEPS`]; `result_too_large` if the search has
+    /// visited 100,000 memories without success; the store's errors.
     pub async fn path(
         &self,
         from: &str,

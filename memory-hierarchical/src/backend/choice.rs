@@ -5,7 +5,7 @@ use std::fmt;
 use memory_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-/// The tokens, as they are written.
+/// The tokens, as written.
 const TOKENS: [&str; 3] = ["sqlite", "graph-db", "kuzu"];
 
 /// A backend.
@@ -19,8 +19,8 @@ pub enum BackendChoice {
 }
 
 impl BackendChoice {
-    /// Reads a token: `sqlite`, `graph-db`, or `kuzu`, the old name of the latter. The second value is a warning for the
-    /// person who wrote it.
+    /// Reads a token: `sqlite`, `graph-db`, or `kuzu`, the latter's old name. The second value is a warning for whoever
+    /// wrote it.
     ///
     /// # Errors
     /// `invalid_argument` for anything else, with `value` and `allowed` in the details; case matters.

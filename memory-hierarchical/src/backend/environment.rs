@@ -1,4 +1,4 @@
-//! The environment that decides, given and not read.
+//! The environment that determines the backend, passed in rather than read.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +10,7 @@ pub(super) const BACKEND: &str = "AMPLIHACK_MEMORY_BACKEND";
 const GRAPH_PATH: &str = "AMPLIHACK_GRAPH_DB_PATH";
 const KUZU_PATH: &str = "AMPLIHACK_KUZU_DB_PATH";
 
-/// Variables of an environment; one that is empty counts as unset.
+/// Variables of an environment; an empty one counts as unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     backend: Option<OsString>,
@@ -39,7 +39,7 @@ impl Environment {
     /// The home folder.
     ///
     /// # Errors
-    /// `invalid_argument` where `HOME` is unset, empty or not absolute: a folder relative to where a program happens to
+    /// `invalid_argument` if `HOME` is unset, empty or not absolute: a folder relative to wherever a program happens to
     /// run would hide memories.
     pub fn home(&self) -> Result<&Path> {
         let home = self.home.as_deref().map(Path::new);
@@ -50,10 +50,10 @@ impl Environment {
         })
     }
 
-    /// Where the graph engine's file of sessions is, if a variable says so; the newer variable wins.
+    /// Where the graph engine's session file is, if a variable says so; the newer variable wins.
     ///
     /// # Errors
-    /// `invalid_argument` for a path that is not absolute, contains `..`, or lies in `/proc`, `/sys` or `/dev`.
+    /// `invalid_argument` for a path that is not absolute, contains `..`, or is in `/proc`, `/sys` or `/dev`.
     pub fn graph_path(&self) -> Result<Option<PathBuf>> {
         let set = [(GRAPH_PATH, &self.graph_path), (KUZU_PATH, &self.kuzu_path)];
         let Some((name, path)) = set.into_iter().find_map(|(name, path)| Some((name, path.as_ref()?))) else {

@@ -1,5 +1,5 @@
-//! Which backend keeps memories: a choice by flag, environment and what is on disk, as the reference makes it. Nothing here
-//! reads the process's environment.
+//! Which backend keeps memories: chosen by flag, environment and what is on disk, as in the reference implementation.
+//! Nothing here reads the process's environment.
 
 mod choice;
 mod detect;

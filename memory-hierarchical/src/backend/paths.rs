@@ -63,14 +63,14 @@ impl Paths {
         self.root().join("graphs")
     }
 
-    /// The SQLite file of an agent's graph: `<agent>.db` in the folder of graphs, or in the one that is given.
+    /// The SQLite file of an agent's graph: `<agent>.db` in the folder of graphs, or in the given one.
     #[must_use]
     pub fn sqlite_graph(&self, agent: &Agent, storage: Option<&Path>) -> PathBuf {
         storage.map_or_else(|| self.graphs(), Path::to_owned).join(format!("{agent}.db"))
     }
 
-    /// The files of an installation: SQLite's and the graph engine's of sessions, then those of graphs by name. `storage`: the
-    /// folder of graphs that is given, and no sessions. Symbolic links are passed over.
+    /// The files of an installation: SQLite's and the graph engine's session files, then the graphs by name. With
+    /// `storage`, only the graphs in that folder, and no sessions. Symbolic links are skipped.
     ///
     /// # Errors
     /// `not_found` if there are none, or the folder cannot be listed.
@@ -98,7 +98,7 @@ impl Paths {
         if files.is_empty() { Err(none_in(&folder)) } else { Ok(files) }
     }
 
-    /// The graph engine's file of sessions: what a variable says, or `~/.amplihack/memory_graph.db`.
+    /// The graph engine's session file: from a variable, or `~/.amplihack/memory_graph.db`.
     #[must_use]
     pub fn graph_sessions(&self) -> PathBuf {
         self.graph.clone().unwrap_or_else(|| self.root().join("memory_graph.db"))

@@ -4,12 +4,12 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// How a file of the graph engine begins.
+/// The first bytes of a graph engine's file.
 const MAGIC: &[u8; 4] = b"LBUG";
 /// Most entries of the folder of graphs that are looked at.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Whether a file or folder is there, and neither it nor a folder on the way from `base` is a symbolic link.
+/// Whether a file or folder exists, and neither it nor a folder on the way from `base` is a symbolic link.
 pub(super) fn is_there(base: &Path, path: &Path) -> bool {
     let Ok(rest) = path.strip_prefix(base) else { return false };
     let mut at = base.to_owned();
@@ -24,7 +24,7 @@ pub(super) fn has_graph(base: &Path, path: &Path) -> bool {
     is_there(base, path) && !fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// What a folder holds, by name.
+/// The contents of a folder, by name.
 pub(super) fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder)?.take(MAX_ENTRIES).filter_map(|entry| Some(entry.ok()?.path()));
     let mut entries: Vec<PathBuf> = entries.collect();

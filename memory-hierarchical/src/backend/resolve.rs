@@ -41,7 +41,8 @@ pub struct Resolved {
     pub warnings: Vec<String>,
 }
 
-/// The backend of a command: the flag, else the variable, else `graph-db` where files of it are found, else `sqlite`.
+/// The backend of a command: the flag, or else the variable, or else `graph-db` if files of it are found, or else
+/// `sqlite`.
 ///
 /// # Errors
 /// `invalid_argument` for a flag or variable that names no backend, without a home folder where files decide, and for a
@@ -72,7 +73,7 @@ pub fn resolve_backend(flag: Option<&str>, environment: &Environment) -> Result<
 /// and then `graph-db`.
 ///
 /// # Errors
-/// As [`resolve_backend`], but for the variable.
+/// Those of [`resolve_backend`], except for the variable.
 pub fn resolve_transfer_backend(environment: &Environment) -> Result<Resolved> {
     match resolve_backend(None, environment) {
         Err(error) if is_of_variable(&error) => Ok(Resolved {

@@ -55,7 +55,7 @@ pub(super) struct Entry {
 /// Rows of a table, and how many the file has.
 #[derive(Debug)]
 pub(super) struct Rows<T> {
-    /// Its name in the file; `None`: drawn from other rows, which are counted there.
+    /// Its name in the file; `None` if derived from other rows, which are counted there.
     pub(super) table: Option<&'static str>,
     pub(super) rows: u64,
     pub(super) taken: Vec<T>,
@@ -70,7 +70,7 @@ pub(super) struct Flat {
     pub(super) refusals: Refusals,
 }
 
-/// Why a row is not taken, and what is wrong with it.
+/// Why a row is not taken, with details.
 struct Fault(Why, String);
 
 type Parsed<T> = std::result::Result<T, Fault>;
@@ -122,7 +122,7 @@ impl Reader<'_> {
         });
     }
 
-    /// Whether the agent's name is one, and that of the agent who is wanted.
+    /// Checks that the agent's name is valid and, if one is wanted, that it is the right one.
     fn agent(only: Option<&Agent>, name: &str, what: &str) -> Parsed<()> {
         if Agent::new(name).is_err() {
             return Err(malformed(format!("{what}: agent_id is no name of an agent")));
@@ -136,7 +136,7 @@ impl Reader<'_> {
     }
 }
 
-/// Reads a file of one of the flat layouts; with an agent, only what is the agent's.
+/// Reads a file in one of the flat layouts; with an agent, only that agent's rows.
 pub(super) fn read(foreign: &Foreign, layout: Layout, only: Option<&Agent>) -> Result<Flat> {
     let mut reader = Reader { foreign, only, bytes: 0, refusals: Refusals::default() };
     let (mut sessions, mut uses, mut entries) = match layout {
@@ -251,7 +251,7 @@ fn begun(cells: &mut Cells<'_, '_>) -> Parsed<Entry> {
 
 fn entry(mut cells: Cells<'_, '_>) -> Parsed<Entry> {
     let mut entry = begun(&mut cells)?;
-    // The hash is computed anew.
+    // The hash is recomputed.
     cells.maybe_text()?;
     entry.metadata = object(Some(&cells.text()?))?;
     entry.tags = tags_of(cells.maybe_text()?.as_deref())?;

@@ -1,4 +1,4 @@
-//! Which layout a database has: told by its columns, never by its name.
+//! Which layout a database has. Decided by its columns, never by its name.
 
 use memory_core::{Error, Result};
 use serde::Serialize;
@@ -16,7 +16,7 @@ pub enum Layout {
     Entries,
     /// The same tables as its library keeps them, with importance as a real number.
     EntriesReal,
-    /// `memories` beside a text index, with times in seconds.
+    /// `memories` with a text index, and times in seconds.
     Memories,
     /// Keys and values of a session: `agent_sessions` and `agent_memories`.
     KeyValue,

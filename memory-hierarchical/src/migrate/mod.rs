@@ -1,8 +1,8 @@
 //! Databases of the original program into this one's tables: its flat layouts and its graph of an agent. The section
 //! "Transfer" of `docs/hierarchical.md` lists them.
 //!
-//! The source is read only. Everything is accounted for: each row is stored, skipped because it is there already, or refused
-//! for a reason. Running it again therefore goes on where it was interrupted.
+//! The source is only read. Every row is accounted for: stored, skipped because it already exists, or refused for a
+//! reason. So running it again continues where it was interrupted.
 
 mod flat;
 mod layout;

@@ -14,7 +14,7 @@ pub struct TableReport {
     pub rows: u64,
     /// Stored.
     pub stored: u64,
-    /// Left alone: they are there already.
+    /// Left alone, because they already exist.
     pub skipped: u64,
     /// Not taken; [`Migrated::refusals`] says why.
     pub refused: u64,

@@ -28,15 +28,15 @@ enum Content {
 }
 
 impl Source {
-    /// Reads a database; its layout is told by its columns. The file is opened for reading only, with its log if it has one.
+    /// Reads a database; its columns tell the layout. The file is opened for reading only, with its log if it has one.
     ///
-    /// `agent`: whose rows are taken, the others are refused as foreign. Without one, those of the agent that the file of a graph
-    /// is named after, as `my-agent.db`; of a flat layout those of every agent.
+    /// `agent`: only that agent's rows are taken; the others are refused as foreign. Without one, a graph's file gives
+    /// the rows of the agent it is named after, as in `my-agent.db`, and a flat layout those of every agent.
     ///
     /// # Errors
-    /// `invalid_argument` for anything else than an ordinary file, and where its name is no agent's; `capability_unsupported` for
-    /// the file of a graph engine; `corrupt` for an unknown layout and for a damaged file; `unavailable` for one that is being
-    /// written; `too_large`.
+    /// `invalid_argument` for anything but an ordinary file, and if its name is not an agent's;
+    /// `capability_unsupported` for a graph engine's file; `corrupt` for an unknown layout or a damaged file;
+    /// `unavailable` for a file that is being written; `too_large`.
     pub fn read(path: &Path, agent: Option<&Agent>) -> Result<Self> {
         let foreign = Foreign::open(path)?;
         let named = || path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -77,17 +77,17 @@ impl Source {
         self.layout
     }
 
-    /// Stores what is not there yet: a graph in one transaction, flat rows in transactions of at most 500.
+    /// Stores what does not exist yet: a graph in one transaction, flat rows in transactions of at most 500.
     ///
     /// # Errors
-    /// The store's. Run it again: it goes on where it was interrupted.
+    /// The store's errors. Run it again to continue where it was interrupted.
     pub async fn store(self, graphs: &dyn GraphStore, sessions: &Sessions) -> Result<Migrated> {
         let (tables, refusals) = match self.content {
             Content::Flat(flat) => storing::store(sessions, *flat).await?,
             Content::Graph(agent, found) => {
                 let Found { graph, rows, mut refusals } = *found;
                 let (outcomes, taken) = if graph.counts() == Counts::default() {
-                    // An agent of whom the file holds nothing gets no graph.
+                    // An agent without rows in the file gets no graph.
                     (Tables::default(), Vec::new())
                 } else {
                     import_rows(graphs, &agent, graph, Mode::Merge).await?

@@ -20,12 +20,12 @@ const USE: &str = "INSERT INTO session_agents (session_id, agent_id, first_used,
 const ENTRY: &str = "INSERT INTO session_entries (id, session_id, agent_id, memory_type, title, content, content_hash, \
      metadata, tags, importance, created_at, accessed_at, expires_at, expires_ms, parent_id) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id";
-/// Whether the entry with an id says the same. When it was last read is no part of it.
+/// Whether the entry with an id has the same content. The time of its last read does not count.
 const SAME: &str = "SELECT CASE WHEN session_id = ? AND agent_id = ? AND memory_type = ? AND title = ? AND content = ? \
      AND metadata = ? AND tags IS NOT DISTINCT FROM ? AND importance IS NOT DISTINCT FROM ? AND created_at = ? \
      AND expires_at IS NOT DISTINCT FROM ? AND parent_id IS NOT DISTINCT FROM ? THEN 1 ELSE 0 END \
      FROM session_entries WHERE id = ?";
-/// The places of its arguments, and of those of [`EXPIRED`], among an entry's values.
+/// The positions of its arguments, and of those of [`EXPIRED`], among an entry's values.
 const SAID: [usize; 12] = [1, 2, 3, 4, 5, 7, 8, 9, 10, 12, 14, 0];
 const HASHED: [usize; 3] = [1, 2, 6];
 
@@ -49,8 +49,8 @@ fn used(row: &Use) -> Vec<SqlValue> {
 }
 
 fn entry(row: &Entry, now: Timestamp) -> Vec<SqlValue> {
-    // As where a learning is stored: it makes an equal one of the same agent and session impossible. One that has expired
-    // keeps none away.
+    // As when a learning is stored: this prevents an equal one for the same agent and session, except for an expired
+    // one.
     let is_live = row.expires.as_ref().is_none_or(|(_, at)| *at > now);
     let hash = (row.kind == LEARNING && is_live).then(|| text(content_hash(&row.content)));
     let tags = (!row.tags.is_empty()).then(|| text(serde_json::Value::from(row.tags.clone()).to_string()));

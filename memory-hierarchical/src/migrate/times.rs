@@ -23,8 +23,8 @@ pub(super) fn seconds(seconds: f64) -> Option<String> {
     is_within.then(|| Timestamp::from_millis_clamped(millis as i64).to_string())
 }
 
-/// When an entry expires, as it is written and as an instant. At a date it expires with the beginning of the day, as in the
-/// original, which compares texts.
+/// When an entry expires, as written and as an instant. A date means the beginning of that day, as in the original,
+/// which compares texts.
 pub(super) fn expiry(text: &str) -> Option<(String, Timestamp)> {
     let begin = format!("{text}T00:00:00Z");
     let text = if begin.parse::<Timestamp>().is_ok() { &begin } else { text };

@@ -11,9 +11,9 @@ use crate::model::Agent;
 use crate::rows::{Order, Row, Table};
 use crate::store::{Changes, GraphStore, each_row};
 
-/// A graph that gained more rows is read anew, beside the index that others use meanwhile.
+/// A graph that gained more rows than this is reread, while others keep using the old index.
 const MAX_GAIN: usize = 20_000;
-/// How often a graph is read that is replaced meanwhile.
+/// How often to retry reading a graph that keeps being replaced.
 const ATTEMPTS: usize = 5;
 /// Most graphs in memory.
 const MAX_AGENTS: usize = 64;
@@ -69,7 +69,7 @@ impl Cache {
         Arc::clone(slot)
     }
 
-    /// The agent's graph as it is now. One read tells whether it changed; then only what is new is read.
+    /// The agent's current graph. One read tells whether it changed; then only what is new is read.
     pub(super) async fn current(&self, graphs: &dyn GraphStore, agent: &Agent) -> Result<Arc<Slot>> {
         let slot = self.slot(agent);
         let mut revision = graphs.revision(agent).await?;
@@ -105,8 +105,8 @@ impl Cache {
     }
 }
 
-/// Brings an index up to the graph's revision, and returns that. The index changes in one go, so that a caller who goes away
-/// leaves it whole.
+/// Brings an index up to the graph's revision, and returns that. The index changes in one step, so a caller that goes
+/// away leaves it intact.
 async fn catch_up(graphs: &dyn GraphStore, agent: &Agent, slot: &Slot) -> Result<u64> {
     for _ in 1..ATTEMPTS {
         let revision = catch_up_once(graphs, agent, slot).await?;
@@ -122,7 +122,7 @@ async fn catch_up_once(graphs: &dyn GraphStore, agent: &Agent, slot: &Slot) -> R
     let known = slot.index().revision;
     let Changes { revision, cleared_at, tables } = graphs.changes(agent, known).await?;
     if known == revision {
-        // Another has read it meanwhile.
+        // Someone else has read it in the meantime.
         return Ok(revision);
     }
     if known > 0 && known < revision && cleared_at <= known {

@@ -1,4 +1,4 @@
-//! One agent's graph in memory, as far as recall needs it. It holds no text.
+//! One agent's graph in memory, with what recall needs. Contains no text.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -65,7 +65,7 @@ fn id_of(ids: &[Arc<str>], number: u32) -> &str {
 /// A graph without its texts.
 #[derive(Debug, Default)]
 pub(super) struct GraphIndex {
-    /// The revision that it is up to; 0: nothing was read.
+    /// The revision it reflects; 0 if nothing was read.
     pub(super) revision: u64,
     ids: Vec<Arc<str>>,
     by_id: HashMap<Arc<str>, u32>,

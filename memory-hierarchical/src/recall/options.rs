@@ -1,4 +1,4 @@
-//! What a recall is asked and answers.
+//! What a recall is asked, and what it answers.
 
 use memory_core::limits::{DEFAULT_TOP_K, MAX_QUERY_BYTES};
 use memory_core::{Error, Result};
@@ -84,8 +84,8 @@ pub struct Step {
 pub struct Recalled {
     /// The best first.
     pub hits: Vec<GraphHit>,
-    /// Whether the walk looked at all that it [may](RecallOptions::looks) before it found as many hits as were asked: more may lie
-    /// within the steps, none of them better than those that came before the superseded ones.
+    /// Whether the walk used up its [looks](RecallOptions::looks) before it found as many hits as requested. Then there
+    /// may be more within the steps, but none better than those before the superseded ones.
     pub truncated: bool,
 }
 
@@ -94,10 +94,10 @@ pub struct Recalled {
 pub struct GraphHit {
     /// The memory.
     pub node: Node,
-    /// 0 to 1: how well its own words match, or what the walk left of the score of the memory where it began.
+    /// 0 to 1: how well its own words match, or what is left of the starting memory's score after the walk.
     pub score: f64,
     /// Whether a newer memory has superseded it.
     pub is_superseded: bool,
-    /// How the walk reached it from a memory that the words found; empty where they found this one.
+    /// How the walk reached it from a memory that matched the words; empty if this one matched.
     pub path: Vec<Step>,
 }

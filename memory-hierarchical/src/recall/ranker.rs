@@ -11,13 +11,13 @@ use super::walk::{Ranked, ranked};
 use crate::model::{Agent, Node};
 use crate::store::GraphStore;
 
-/// How often a graph is asked that is replaced meanwhile.
+/// How often to retry a graph that keeps being replaced.
 const ATTEMPTS: usize = 5;
 
 /// Default limit of the memory for graphs: 256 MiB.
 pub const DEFAULT_MEMORY_BYTES: usize = 256 << 20;
 
-/// Recall over graphs. It keeps an index of each graph that was asked lately, brought up to date by the graph's revision.
+/// Recall over graphs. It keeps an index of each recently used graph, kept current by the graph's revision.
 #[derive(Debug)]
 pub struct GraphRecall {
     graphs: Arc<dyn GraphStore>,
@@ -25,17 +25,17 @@ pub struct GraphRecall {
 }
 
 impl GraphRecall {
-    /// Recall over these graphs, with at most so many bytes of indexes beyond that of the graph in use.
+    /// Recall over these graphs, with at most this many bytes of indexes in addition to that of the graph in use.
     #[must_use]
     pub fn new(graphs: Arc<dyn GraphStore>, memory_bytes: usize) -> Self {
         Self { graphs, cache: Cache::new(memory_bytes) }
     }
 
-    /// The memories of an agent that match a query or lie within a few edges of one that does. Superseded ones come last;
-    /// the rest is ordered by score, then by id.
+    /// The memories of an agent that match a query, or are within a few edges of one that does. Superseded ones come
+    /// last; the rest is ordered by score, then by id.
     ///
-    /// A memory's score is BM25 of its words as a share of the query's maximum. A step along an edge leaves
-    /// [`decay`](RecallOptions::decay) times the edge's weight or confidence of it; the best way counts.
+    /// A memory's score is the BM25 of its words as a share of the query's maximum. Each step along an edge multiplies
+    /// the score by [`decay`](RecallOptions::decay) and by the edge's weight or confidence; the best way counts.
     ///
     /// # Errors
     /// `invalid_argument` and `too_large` for options out of range; the store's.
@@ -71,7 +71,7 @@ impl GraphRecall {
         let mut nodes: HashMap<String, Node> =
             nodes.into_iter().map(|node| (node.id().to_owned(), node)).collect();
         let is_whole = nodes.len() == ids.len();
-        // What was removed meanwhile is left out.
+        // What has been removed meanwhile is left out.
         let hit = |(id, is_superseded, one): (String, bool, Ranked)| {
             let node = nodes.remove(&id)?;
             Some(GraphHit { node, score: one.score, is_superseded, path: one.path })

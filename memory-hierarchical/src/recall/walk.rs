@@ -1,6 +1,6 @@
-//! From the memories that the words found along edges, the score decaying with every step. The best way is always walked on
-//! first, and of the edges at a memory the strongest: what a recall costs grows with what it answers, not with the edges
-//! that meet at a memory.
+//! Walks from the memories that match the words along edges, with scores decaying at every step. The best way is always
+//! continued first and, at each memory, the strongest edge. So the cost of a recall grows with its answer, not with the
+//! number of edges at a memory.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, HashMap};
 use super::index::{GraphIndex, Link};
 use super::options::{RecallOptions, Step};
 
-/// Memories found by words from which a walk begins.
+/// Memories that match the words and from which a walk starts.
 const SEEDS: usize = 50;
 
 /// A memory with its place in the answer.
@@ -24,7 +24,7 @@ struct Way<'a> {
     number: u32,
     id: &'a str,
     steps: usize,
-    /// Over which of the edges at the end of which way; `None`: the words found the memory.
+    /// The edge it took last, and from which way; `None` if the words matched the memory.
     last: Option<Last<'a>>,
 }
 
@@ -36,8 +36,8 @@ struct Last<'a> {
     link: Link,
 }
 
-/// By score; of equal ones, the memory with the smaller id comes first, and the shorter way. Numbers do not decide, because
-/// they depend on when the index was read.
+/// By score; if equal, the memory with the smaller id comes first, then the shorter way. Internal numbers must not
+/// decide, because they depend on when the index was read.
 impl Ord for Way<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let last = |way: &Self| way.last.map(|last| (last.from, last.link.kind, last.link.is_forward));
@@ -193,7 +193,7 @@ mod tests {
         found.map(|one| (index.id(one.number).to_owned(), one.score, one.path.len())).collect()
     }
 
-    /// Every way of so many steps, one after the other.
+    /// Every way with this many steps, one after another.
     fn naive(index: &GraphIndex, options: &RecallOptions) -> Vec<(String, f64)> {
         let mut best: BTreeMap<u32, f64> =
             index.matches("proxy", SEEDS).into_iter().map(|hit| (hit.key, hit.score)).collect();
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// A walk once looked at 50,000 of the edges in the order in which they came, and found nothing of the others.
+    /// Regression: a walk looked at 50,000 edges in their stored order and found nothing beyond them.
     #[test]
     fn the_strongest_of_very_many_edges_is_found_wherever_it_is() {
         let node = |id: String, content: &str| {

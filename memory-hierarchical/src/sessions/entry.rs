@@ -1,4 +1,4 @@
-//! Entries, and what is asked of them.
+//! Entries, and queries for them.
 
 use memory_core::host::{Cells, int, maybe, text};
 use memory_core::sql::SqlValue;
@@ -25,9 +25,9 @@ pub struct NewEntry {
     pub tags: Vec<String>,
     /// 0 to 10.
     pub importance: Option<u8>,
-    /// RFC 3339 with any offset, or Unix seconds; `None`: never.
+    /// RFC 3339 with any offset, or Unix seconds; `None` for never.
     pub expires_at: Option<String>,
-    /// The id of the entry to which it belongs.
+    /// The id of the entry it belongs to.
     pub parent_id: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl NewEntry {
         self
     }
 
-    /// The arguments of its own columns, in their order.
+    /// The arguments for its own columns, in order.
     pub(super) fn values(&self) -> Result<Vec<SqlValue>> {
         short("title", &self.title)?;
         check_content(&self.content)?;
@@ -115,7 +115,7 @@ pub struct Entry {
     pub accessed_at: String,
     /// As it was given.
     pub expires_at: Option<String>,
-    /// The entry to which it belongs.
+    /// The entry it belongs to.
     pub parent_id: Option<String>,
 }
 

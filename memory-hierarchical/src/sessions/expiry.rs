@@ -2,11 +2,11 @@
 
 use memory_core::{Error, Result, Timestamp};
 
-/// The instant of an expiry as it is written: RFC 3339 with any offset, or Unix seconds.
+/// The instant of a written expiry: RFC 3339 with any offset, or Unix seconds.
 ///
 /// # Errors
-/// `invalid_argument` for anything else, and for a time before 1970 or after 9999. The last two days
-/// of that year, which a [`Timestamp`] does not reach, count as its end.
+/// `invalid_argument` for anything else, and for a time before 1970 or after 9999. The last two days of that year,
+/// which [`Timestamp`] cannot represent, count as its end.
 pub fn parse_expiry(text: &str) -> Result<Timestamp> {
     let refused = || {
         Error::invalid(
@@ -23,7 +23,7 @@ pub fn parse_expiry(text: &str) -> Result<Timestamp> {
         return Err(refused());
     }
     text.parse().or_else(|error: Error| {
-        // What stands for never often is the last second of the year 9999, which is later than any timestamp.
+        // "Never" is often written as the last second of 9999, which is later than any timestamp.
         let a_year_before = text.strip_prefix("9999-12-3").map(|rest| format!("9998-12-3{rest}"));
         match a_year_before.map(|text| text.parse::<Timestamp>()) {
             Some(Ok(_)) => Ok(Timestamp::MAX),

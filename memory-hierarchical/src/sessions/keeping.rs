@@ -19,7 +19,7 @@ pub(crate) const LEARNING: &str = "learning";
 pub(crate) const EXPIRED: &str = "DELETE FROM session_entries WHERE session_id = ? AND agent_id = ? AND content_hash = ? \
      AND expires_ms <= ?";
 
-/// What makes a learning unique.
+/// Identifies equal learnings.
 pub(crate) fn content_hash(content: &str) -> String {
     let mut hash = String::with_capacity(64);
     for byte in Sha256::digest(content.as_bytes()) {
@@ -34,7 +34,8 @@ impl Sessions {
     /// then `None`. Returns its id.
     ///
     /// # Errors
-    /// `invalid_argument` and `too_large` for a field out of range, and for an expiry that is no time; the store's.
+    /// `invalid_argument` and `too_large` for a field out of range, or an expiry that is not a time; the store's
+    /// errors.
     pub async fn store_session_learning(
         &self,
         session_id: &str,
@@ -44,8 +45,7 @@ impl Sessions {
         self.keep(session_id, agent, LEARNING, entry, text(content_hash(&entry.content))).await
     }
 
-    /// Stores an entry of another type, such as `conversation` or `context`; equal ones may follow each other. Returns its
-    /// id.
+    /// Stores an entry of another type, such as `conversation` or `context`; these may repeat. Returns its id.
     ///
     /// # Errors
     /// As [`store_session_learning`](Self::store_session_learning); `invalid_argument` for the type `learning`.

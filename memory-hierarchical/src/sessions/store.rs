@@ -47,7 +47,7 @@ impl Sessions {
         Ok(Self { tables, clock, ids })
     }
 
-    /// Whether a tenant has sessions; makes none.
+    /// Whether a tenant has sessions; does not create any.
     ///
     /// # Errors
     /// As [`open`](Self::open).

@@ -16,7 +16,7 @@ use crate::rows::{Order, Page, Row, Table};
 use crate::space::{SPACE, begin, create};
 use crate::store::{Changes, Direction, GraphStore, GraphWrite, each_row};
 
-/// How long one statement may take: removing a large graph takes longer than an agent's statement may.
+/// Time limit of one statement: removing a large graph may take longer than an agent's statement.
 const STATEMENT: Duration = Duration::from_secs(600);
 /// Most that a revision grows by.
 const MAX_STEP: u128 = 1 << 24;
@@ -30,8 +30,8 @@ pub struct SqlGraphs {
 }
 
 impl SqlGraphs {
-    /// Opens the graphs of a tenant, and creates their tables if they are missing. Revisions grow by steps that `ids` gives,
-    /// so that a graph that was erased or restored does not come to a revision that a reader knows of another.
+    /// Opens a tenant's graphs, and creates their tables if missing. Revisions grow by steps from `ids`, so that an
+    /// erased or restored graph never gets a revision that a reader knows from another.
     ///
     /// # Errors
     /// `capability_unsupported` for a provider without [`host_tables`](memory_core::Capabilities::host_tables); the
@@ -43,7 +43,7 @@ impl SqlGraphs {
         Ok(graphs)
     }
 
-    /// Whether a tenant has graphs; makes none.
+    /// Whether a tenant has graphs; does not create any.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -76,12 +76,12 @@ impl SqlGraphs {
     }
 }
 
-/// Whether a statement fails because its tables are gone: nothing else about our statements is ever invalid.
+/// Whether a statement failed because its tables are gone; our statements are never invalid otherwise.
 fn is_without_tables(error: &Error) -> bool {
     error.kind() == ErrorKind::InvalidArgument
 }
 
-/// Asks for fewer rows at a time where they are too long.
+/// Asks for fewer rows at a time if they are too long.
 fn shorten(error: Error, step: &mut usize) -> Result<()> {
     if error.kind() != ErrorKind::ResultTooLarge || *step <= 1 {
         return Err(error);
@@ -175,7 +175,7 @@ impl GraphStore for SqlGraphs {
         let (order, filter, argument) = match page.order {
             Order::Key => (key, "", None),
             Order::Entity(entity) => (key, " AND entity_name = ?", Some(text(entity))),
-            // Of the key, the rest: an index has it in this order.
+            // The rest of the key; an index has it in this order.
             Order::At("source_id", id) => ("target_id".to_owned(), " AND source_id = ?", Some(text(id))),
             Order::At(_, id) => ("source_id".to_owned(), " AND target_id = ?", Some(text(id))),
             Order::Added { through, .. } => (format!("added, {key}"), " AND added <= ?", Some(int(through))),
@@ -193,7 +193,7 @@ impl GraphStore for SqlGraphs {
             // Every id comes after the empty text, because none is empty.
             Order::Added { from, .. } if page.after.is_empty() => place(from, &vec![""; table.key().len()]),
             Order::Added { from, .. } => place(from, page.after),
-            // A bound, so that SQLite takes the index by target.
+            // A lower bound, so that SQLite uses the index by target.
             Order::At(..) if page.after.is_empty() => place(0, &vec![""; table.key().len()]),
             _ => place(0, page.after),
         };
@@ -257,7 +257,7 @@ impl GraphStore for SqlGraphs {
             let name = table.name();
             format!("(SELECT max(added) FROM {name} AS t WHERE t.agent_id = g.agent_id AND t.added > ?)")
         });
-        // A revision without rows of its own is that of another graph, or one that has left no trace.
+        // A revision without rows of its own belongs to another graph, or has left no trace.
         let known = Table::ALL.map(|table| {
             let name = table.name();
             format!("OR EXISTS (SELECT 1 FROM {name} AS t WHERE t.agent_id = g.agent_id AND t.added = ?)")

@@ -7,9 +7,9 @@ use memory_core::{Error, Result};
 use crate::model::Agent;
 use crate::rows::{Cells, Table, Values};
 
-/// Most arguments of one statement: far below the limit of the facet, so that no statement takes long.
+/// Most arguments of one statement: far below the facet's limit, so that no statement takes long.
 const MAX_ARGUMENTS: usize = 4_000;
-/// A statement takes no more rows once their texts have this many bytes.
+/// A statement takes no more rows once their text reaches this many bytes.
 const MAX_BYTES: usize = 8 << 20;
 
 /// Most ids that one statement asks for.

@@ -1,15 +1,15 @@
-//! The tables, in words that both dialects understand but for the placeholders of [`in_dialect`].
+//! The tables, in SQL that both dialects understand, except for the placeholders of [`in_dialect`].
 
 use memory_core::SqlDialect;
 
 use crate::model::EdgeKind;
 use crate::rows::Table;
 
-/// `{key}` is a text compared by its bytes, `{tail}` makes a table ordered by its key where the dialect has such.
+/// `{key}` is a text compared by its bytes; `{tail}` makes the table ordered by its key if the dialect can.
 ///
-/// The keys of nodes and edges begin with the agent, so that a query of one agent reads nothing of another. For edges,
-/// the key covers a walk forwards and the index `*_by_target` a walk back. `added` is the revision that brought the row, and
-/// `*_by_added` finds what is new to a reader.
+/// The keys of nodes and edges start with the agent, so that one agent's query reads nothing of another's. For edges,
+/// the key covers a walk forwards and the index `*_by_target` a walk backwards. `added` is the revision that added the
+/// row, and `*_by_added` finds what is new to a reader.
 const NODES: &[&str] = &[
     "CREATE TABLE IF NOT EXISTS graph_agents (agent_id {key} NOT NULL PRIMARY KEY, revision BIGINT NOT NULL, \
      cleared_at BIGINT NOT NULL)",

@@ -17,7 +17,7 @@ pub(super) struct SqlWrite<'a> {
     agent: Agent,
     /// What the graph's revision is once this is committed.
     revision: u64,
-    /// Whether there is something to commit: a revision without a trace could not be told from another graph's.
+    /// Whether there is anything to commit: a revision without a trace could not be told from another graph's.
     is_changed: bool,
 }
 
@@ -42,7 +42,7 @@ impl<'a> SqlWrite<'a> {
 #[async_trait]
 impl GraphWrite for SqlWrite<'_> {
     async fn clear(&mut self) -> Result<()> {
-        // Edges before the memories at which they end.
+        // Edges before the memories they lead to.
         for table in Table::ALL.into_iter().rev() {
             let statement = format!("DELETE FROM {} WHERE agent_id = ?", table.name());
             self.tx.exec(&statement, &[text(self.agent.as_str())]).await?;

@@ -1,6 +1,6 @@
-//! What a graph from a file must keep to. One rule for both modes of import: a file with a fault is refused whole, with the
-//! place of the fault, before anything is written. A count of rows that were silently left out is not a graph that somebody
-//! can rely on, and whoever wrote the file can mend the place.
+//! The rules for a graph from a file, the same for both modes of import. A file with a fault is refused as a whole,
+//! with the place of the fault, before anything is written: nobody could rely on a graph from which rows were silently
+//! dropped, and whoever wrote the file can fix the place.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -60,7 +60,7 @@ fn written(value: &(impl Serialize + ?Sized)) -> usize {
     serde_json::to_vec(value).map_or(MAX_ROW_BYTES + 1, |text| text.len())
 }
 
-/// A number beyond what a double holds would read back as something else.
+/// A number outside the range of a double would read back as something else.
 fn metadata(value: &Value) -> Bytes {
     fn is_finite(value: &Value) -> bool {
         match value {
@@ -75,7 +75,7 @@ fn metadata(value: &Value) -> Bytes {
     Ok(written(value))
 }
 
-/// What can be judged by itself.
+/// What can be judged on its own.
 pub(crate) trait Judge {
     fn judge(&self) -> Judged;
 }
@@ -168,7 +168,7 @@ fn each<T: Judge>(table: &str, rows: &[T]) -> Result<()> {
 /// Whether a memory of the file is semantic, and its place in the table.
 type Known<'a> = HashMap<&'a str, (bool, usize)>;
 
-/// Which rows are repeated by later ones: a memory may be repeated as it is, never as something else.
+/// Finds rows that later ones repeat: a memory may be repeated unchanged, never with other content.
 fn repeated_nodes<'a, T: PartialEq>(
     known: &mut Known<'a>,
     is_semantic: bool,
@@ -198,8 +198,8 @@ fn repeated_nodes<'a, T: PartialEq>(
 }
 
 impl Graph {
-    /// Checks everything that can be seen in the file, and takes out what it repeats: equal memories, and edges of a kind between
-    /// the same two after the first. Returns how many of each.
+    /// Checks everything that can be checked in the file, and removes repetitions: equal memories, and further edges of
+    /// the same kind between the same two. Returns how many of each.
     ///
     /// `there`: what the graph has into which the file is merged; its edges may end there too.
     ///
@@ -263,14 +263,14 @@ fn check_circles(edges: &[Supersedes], there: Option<&There>) -> Result<()> {
     }
 }
 
-/// The memories of a file, and those of the graph into which it is merged.
+/// The memories of a file, and those of the graph it is merged into.
 struct Nodes<'a> {
     known: Known<'a>,
     there: Option<&'a There>,
 }
 
 impl Nodes<'_> {
-    /// Whether the id is that of a semantic memory. What the graph has stays as it is.
+    /// Whether the id belongs to a semantic memory. What the graph already has stays as it is.
     fn is_semantic(&self, id: &str) -> Option<bool> {
         match self.there {
             Some(there) if there.semantic.contains(id) => Some(true),

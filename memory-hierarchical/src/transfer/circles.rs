@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// The places of the edges that lie on a circle: those within a strongly connected component (Kosaraju and Sharir 1981).
+/// The positions of the edges on a cycle: those within a strongly connected component (Kosaraju and Sharir 1981).
 pub(super) fn on_circles<'a>(edges: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<usize> {
     let edges: Vec<(&str, &str)> = edges.collect();
     let (mut onward, mut back) = (HashMap::<&str, Vec<&str>>::new(), HashMap::<&str, Vec<&str>>::new());

@@ -13,7 +13,7 @@ use crate::store::{GraphStore, each_row};
 /// Most bytes of a file that is read or written: 500 MiB.
 pub const MAX_BYTES: u64 = 500 << 20;
 
-/// How often a graph is read that others write meanwhile.
+/// How often to retry reading a graph that others keep writing.
 const ATTEMPTS: usize = 5;
 
 /// The whole graph of an agent.
@@ -34,7 +34,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The agent's graph as it is at one moment: memories by id, edges by source and target.
+    /// The agent's graph at one moment: memories by id, edges by source and target.
     ///
     /// # Errors
     /// `not_found` if the agent has no graph; `unavailable` if it is written so often that no moment of rest is found; the

@@ -17,13 +17,13 @@ const BATCH: usize = 500;
 /// Rows that are named of those that were not taken for a reason.
 pub(super) const NAMED: usize = 1_000;
 
-/// What an import does with the graph that is there.
+/// What an import does with the existing graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// The file takes its place.
+    /// The file replaces it.
     Replace,
-    /// It stays; what it does not have is added.
+    /// It stays; what it lacks is added.
     Merge,
 }
 
@@ -44,18 +44,18 @@ pub struct Imported {
 /// What became of the rows, and the memories in error: their table and id.
 type Filled = (Tables<Outcome>, Vec<(Table, String)>);
 
-/// Writes a graph in one transaction: readers see all of it or what was there before, and so they do after a crash.
+/// Writes a graph in one transaction: readers see either all of it or what was there before, even after a crash.
 ///
 /// # Errors
-/// `corrupt` with the place of a fault in the graph, such as an edge that ends at a memory which neither the file nor, on
-/// merging, the graph has; the store's. Nothing was changed then.
+/// `corrupt`, with the place of a fault in the graph, such as an edge to a memory that neither the file nor, when
+/// merging, the graph has; the store's errors. Then nothing was changed.
 pub async fn import(store: &dyn GraphStore, agent: &Agent, graph: Graph, mode: Mode) -> Result<Imported> {
     let (tables, taken) = import_rows(store, agent, graph, mode).await?;
     let taken = taken.into_iter().map(|(_, id)| id).take(NAMED).collect();
     Ok(Imported { agent: agent.clone(), mode, tables, taken })
 }
 
-/// As [`import`]; tells every memory in error.
+/// Like [`import`], but returns every memory in error.
 pub(crate) async fn import_rows(
     store: &dyn GraphStore,
     agent: &Agent,
@@ -74,7 +74,7 @@ pub(crate) async fn import_rows(
             Ok(filled)
         }
         Err(error) => {
-            // Where undoing fails, the transaction has ended by itself.
+            // If undoing fails, the transaction has already ended on its own.
             drop(write.rollback().await);
             Err(error)
         }
@@ -135,8 +135,8 @@ async fn take_out(
     Ok(taken)
 }
 
-/// What the graph has of that at which the file ends. The transaction is the graph's only one that writes, so what is committed
-/// does not change meanwhile.
+/// Which of the memories that the file's edges lead to exist in the graph. The transaction is the graph's only writer,
+/// so what is committed cannot change during this.
 async fn there(
     store: &dyn GraphStore,
     write: &mut dyn GraphWrite,
@@ -145,7 +145,7 @@ async fn there(
 ) -> Result<There> {
     let edges: Vec<Edge> = EdgeKind::ALL.into_iter().flat_map(|kind| graph.edges(kind)).collect();
     let ends = edges.iter().map(Edge::ends).flat_map(|(source, target)| [source, target]);
-    // No store can be asked for others.
+    // No store can look up other ids.
     let ids: BTreeSet<&str> = ends.filter(|id| !id.contains('\0')).collect();
     let mut there = There {
         semantic: write.held(Table::Semantic, &ids).await?,
@@ -165,7 +165,7 @@ async fn there(
     Ok(there)
 }
 
-/// Adds what is missing; `repeated` is what the file has twice.
+/// Adds what is missing; `repeated` is what the file contains twice.
 async fn fill(
     write: &mut dyn GraphWrite,
     graph: &Graph,

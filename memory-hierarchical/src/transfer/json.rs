@@ -35,10 +35,11 @@ struct Written<'a> {
     statistics: Counts,
 }
 
-/// Writes a graph; returns the number of bytes. Nothing but the time and the graph decides what is written.
+/// Writes a graph; returns the number of bytes. The output depends only on the time and the graph.
 ///
 /// # Errors
-/// `too_large` for more than [`MAX_BYTES`](super::MAX_BYTES), which could not be read back; `unavailable` where the writer fails.
+/// `too_large` for more than [`MAX_BYTES`](super::MAX_BYTES), which could not be read back; `unavailable` if the writer
+/// fails.
 pub fn write_json(agent: &Agent, graph: &Graph, now: Timestamp, to: &mut dyn Write) -> Result<u64> {
     let written = Written {
         agent_name: agent,
@@ -90,7 +91,7 @@ fn too_large(limit: u64) -> Error {
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// The agent that it was exported from. It says nothing about whose graph it becomes.
+    /// The agent it was exported from. Says nothing about whose graph it becomes.
     pub agent_name: String,
     /// When, as its writer put it.
     pub exported_at: String,
@@ -132,11 +133,11 @@ struct Stated {
     transitioned_to_edge_count: Option<u64>,
 }
 
-/// Reads a file of at most this many bytes, which is noticed while it is read, so that a pipe has no way around it. What JSON
-/// itself cannot tell, such as the ends of edges, [`import`](super::import()) checks.
+/// Reads a file of at most this many bytes; the limit is checked while reading, so that a pipe cannot get around it.
+/// [`import`](super::import()) checks what JSON alone cannot show, such as the ends of edges.
 ///
 /// # Errors
-/// `too_large`; `corrupt`, naming the place, for anything else than a file of format 1.x; `unavailable` where the reader fails.
+/// `too_large`; `corrupt`, naming the place, for anything but a file of format 1.x; `unavailable` if the reader fails.
 pub fn read_json(from: &mut dyn Read, max_bytes: u64) -> Result<Document> {
     let mut bytes = Vec::new();
     from.take(max_bytes.saturating_add(1))
@@ -154,7 +155,7 @@ pub fn read_json(from: &mut dyn Read, max_bytes: u64) -> Result<Document> {
     {
         return Err(unread("the file is UTF-16", None, "save it as UTF-8"));
     }
-    // Without this, serde also takes the members' values as an array, in their order.
+    // Without this, serde would also accept the members' values as an array, in order.
     if let Some(first) = bytes.trim_ascii_start().first()
         && *first != b'{'
     {
@@ -188,7 +189,7 @@ pub fn read_json(from: &mut dyn Read, max_bytes: u64) -> Result<Document> {
 }
 
 impl Stated {
-    /// A file that holds another number of rows than it says has lost or gained some since it was written.
+    /// A file whose number of rows differs from what it states has lost or gained some since it was written.
     fn check(&self, counts: Counts) -> Result<()> {
         let stated = Tables {
             semantic_nodes: self.semantic_node_count,
@@ -228,8 +229,8 @@ fn rows<T: DeserializeOwned>(table: &str, rows: &[&RawValue], left: &mut usize) 
     rows.iter().enumerate().map(read).collect()
 }
 
-/// Takes a row's tags and what its metadata holds off what a file may have: each becomes a value in memory, many times larger than
-/// the two bytes that it may be in the file.
+/// Deducts a row's tags and metadata from a file's allowance: each becomes a value in memory, many times larger than
+/// the two bytes it may take in the file.
 fn within(place: &str, row: &RawValue, left: &mut usize) -> Result<()> {
     let (mut values, mut quoted, mut escaped) = (0_usize, false, false);
     for byte in row.get().bytes() {
@@ -254,7 +255,7 @@ fn within(place: &str, row: &RawValue, left: &mut usize) -> Result<()> {
     Ok(())
 }
 
-/// Whether an integer stands in it that only a double would take, as another number.
+/// Whether it contains an integer that only fits a double, as a different number.
 #[doc(hidden)]
 pub fn has_long_integer(text: &str) -> bool {
     let (mut quoted, mut escaped, mut begin) = (false, false, None);
@@ -295,8 +296,8 @@ fn row<T: DeserializeOwned>(place: String, text: &RawValue) -> Result<T> {
     })
 }
 
-/// The member of a row whose value is at fault: the last one that begins before the place of the error. An error about the row as
-/// a whole, such as a missing member, is at its end.
+/// The row's member with the faulty value: the last one that starts before the error. An error about the row as a
+/// whole, such as a missing member, is at its end.
 fn member(row: &str, error: &serde_json::Error) -> Option<String> {
     let lines: usize = row.split_inclusive('\n').take(error.line().checked_sub(1)?).map(str::len).sum();
     let at = row.as_ptr().addr() + lines + error.column();

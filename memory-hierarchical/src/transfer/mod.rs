@@ -1,7 +1,7 @@
-//! A graph as a file: JSON of format 1.1 and, with the feature `sqlite`, a database of the original's layout. The section
-//! "Transfer" of `docs/hierarchical.md` says what is accepted and what is refused.
+//! A graph as a file: JSON of format 1.1 or, with the feature `sqlite`, a database in the original's layout. The
+//! section "Transfer" of `docs/hierarchical.md` says what is accepted and what is refused.
 //!
-//! Files are read and written as a whole, at most [`MAX_BYTES`]: [`Graph`] stands between them and a
+//! Files are read and written as a whole, at most [`MAX_BYTES`]; a [`Graph`] is what passes between them and a
 //! [`GraphStore`](crate::GraphStore).
 
 mod check;

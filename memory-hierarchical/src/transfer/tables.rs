@@ -68,6 +68,6 @@ pub struct Outcome {
     pub imported: u64,
     /// Left alone: the graph, or the file before it, has the same (or an edge of that kind between these two).
     pub skipped: u64,
-    /// In error: on merging, memories whose ids the graph has for others. What else is wrong refuses the file whole.
+    /// Errors: when merging, memories whose ids the graph uses for others. Any other fault refuses the whole file.
     pub errors: u64,
 }

@@ -22,7 +22,7 @@ pub enum Prepared {
     /// Yes: the server plans a statement once. Needs a connection to the server, or a pooler in session mode.
     #[default]
     On,
-    /// No, and nothing else relies on the state of a session: for poolers in transaction mode.
+    /// No, and nothing else relies on session state: for poolers in transaction mode.
     Off,
 }
 
@@ -50,7 +50,7 @@ pub struct PostgresConfig {
     pub prepared: Prepared,
     /// Whether opening creates and updates the tables; if not, run `memory postgres provision`. Default: true.
     pub migrate: bool,
-    /// Whether opening creates the tables where there are none; if not, that is `not_found`. Default: true.
+    /// Whether opening creates missing tables; otherwise that is `not_found`. Default: true.
     pub create: bool,
     /// Connections for writes and long operations: 1 to 1,000. Default 16.
     pub pool_size: usize,
@@ -66,7 +66,7 @@ pub struct PostgresConfig {
     pub keepalive_ms: u64,
     /// Longest value, in bytes of JSON text: 1 to 64 MiB. Default 1 MiB.
     pub max_value_bytes: usize,
-    /// The base of relative paths in the URL (`sslrootcert`, `passfile`, …); `None`: the working directory.
+    /// The base of relative paths in the URL (`sslrootcert`, `passfile`, …); `None` for the working directory.
     #[serde(skip)]
     pub base_dir: Option<PathBuf>,
     /// The database for agents' SQL; without it the provider serves no SQL. Default: none.
@@ -256,7 +256,7 @@ impl PostgresConfig {
     }
 }
 
-/// Stores an option in the section that its name says.
+/// Stores an option in the section that its name indicates.
 fn insert(fields: &mut Map<String, Value>, name: &str, text: &str) -> Result<()> {
     let value = match text {
         "true" => Value::Bool(true),

@@ -32,7 +32,7 @@ pub(crate) enum Verify {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TlsOptions {
     pub(crate) verify: Verify,
-    /// Trusted authorities; `None`: those of the system.
+    /// Trusted authorities; `None` for those of the system.
     pub(crate) roots: Option<PathBuf>,
     /// The client's certificate and key.
     pub(crate) client: Option<(PathBuf, PathBuf)>,
@@ -117,8 +117,7 @@ pub(crate) fn split_query(url: &str) -> (&str, &str) {
 }
 
 impl Address {
-    /// Parses a URL.
-    /// Fails with `invalid_argument`, naming the parameter; nothing else of the URL is quoted.
+    /// Parses a URL. Fails with `invalid_argument`, naming the parameter; nothing else in the URL is quoted.
     pub(crate) fn parse(url: &str, password_env: Option<&str>, base_dir: Option<&Path>) -> Result<Self> {
         if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
             return Err(Error::invalid(
@@ -225,7 +224,7 @@ impl Reading {
         if let Some(password) = parsed.get_password() {
             self.config.password(password);
         }
-        // A server that takes no writes is of no use here.
+        // A server that takes no writes is useless here.
         self.config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         self
     }

@@ -38,8 +38,8 @@ impl Hosts {
         Ok(Arc::new(Self { address, tls, attempt, last: AtomicUsize::new(0) }))
     }
 
-    /// Tries each host once, starting with the one that served last.
-    /// The most informative error: any other than `unavailable` comes first.
+    /// Tries each host once, starting with the one that served last. If all fail, returns the most informative error:
+    /// anything but `unavailable` comes first.
     pub(crate) async fn connect(&self) -> Result<ClientWrapper> {
         let count = self.address.hosts.len();
         let first = if self.address.spread {

@@ -92,7 +92,7 @@ impl Connections {
             let client = self.hosts.connect_within(self.wait).await?;
             let connection = Arc::new(Connection::new(client, Arc::clone(&self.settings), true));
             reader.put(Some(Arc::clone(&connection)));
-            // Closed meanwhile: nobody else would end it.
+            // Closed in the meantime; nothing else would end it.
             if self.closed.load(Ordering::SeqCst) {
                 reader.put(None);
             }
@@ -134,9 +134,9 @@ impl Connections {
         }
     }
 
-    /// An exclusive connection for as long as its caller likes, and a permit to keep with it. The pool's last one is left to other
-    /// calls, among them those that the caller makes meanwhile.
-    /// Fails as [`take`](Self::take); `unavailable` if no other one would be left.
+    /// An exclusive connection for as long as the caller likes, and a permit to keep with it. The pool's last one is
+    /// left to other calls, including those that the caller makes meanwhile. Fails as [`take`](Self::take) does;
+    /// `unavailable` if no other one would be left.
     pub(crate) async fn take_for_long(&self) -> Result<(Owned, SemaphorePermit<'_>)> {
         let permit = self.long.try_acquire().map_err(|_| only_one_left())?;
         Ok((self.take().await?, permit))
@@ -202,7 +202,7 @@ fn apply_defaults(address: &mut Address, config: &PostgresConfig) {
             // the server has analysed the table.
             ("enable_seqscan", "off".to_owned()),
             ("standard_conforming_strings", "on".to_owned()),
-            // What is forbidden above counts as expensive where there is no other way, and would be compiled.
+            // What is forbidden above counts as expensive if there is no alternative, and would be compiled.
             ("jit", "off".to_owned()),
         ] {
             if !options.contains(name) {

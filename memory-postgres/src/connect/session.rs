@@ -39,7 +39,7 @@ pub(crate) struct Connection {
     shared: bool,
     /// Statements in progress.
     in_flight: AtomicUsize,
-    /// A statement was abandoned: it is unknown what the server does with it, and which locks it holds.
+    /// A statement was abandoned: nobody knows what the server does with it, or which locks it holds.
     abandoned: AtomicBool,
 }
 

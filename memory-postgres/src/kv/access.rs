@@ -35,7 +35,7 @@ impl Store {
 /// Writes the access counts held in memory; one caller at a time.
 pub(crate) async fn flush(store: &Store) -> Result<()> {
     let _one = store.flushing.lock().await;
-    // Accesses counted meanwhile wait for the next flush.
+    // Accesses counted in the meantime wait for the next flush.
     let mut keys = store.accesses.keys();
     while keys > 0 {
         // By now every row read before the last commit has been returned.

@@ -37,8 +37,8 @@ pub(crate) fn reason(outcome: i16) -> Option<DriftReason> {
     }
 }
 
-/// What the caller saw of one entry, as the functions take it: its version (0 where there was none; below 0, where it was
-/// not read, -1 less the version at which the session began) and its expiry.
+/// What the caller saw of one entry, in the form that the functions take: its version (0 if there was none; below 0 if
+/// it was not read: -1 minus the version at which the session began) and its expiry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sight {
     pub(crate) version: Option<i64>,

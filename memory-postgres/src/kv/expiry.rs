@@ -35,7 +35,7 @@ pub(crate) async fn sweep(store: &Store) -> Result<u64> {
             step += u64::try_from(column::<i32>(&row, 0, "count")?).unwrap_or_default();
         }
         removed += step;
-        // The rest is locked, or belongs to scopes dropped meanwhile.
+        // The rest is locked, or belongs to scopes dropped in the meantime.
         if step == 0 {
             return Ok(removed);
         }

@@ -103,7 +103,7 @@ mod tests {
             .with("yes", true)
             .with("no", false);
         let back = decode_metadata(&encode_metadata(&metadata).unwrap()).unwrap();
-        // As text, since scalars compare by their value: 1 equals 1.0.
+        // Compared as text, since scalars compare by value: 1 equals 1.0.
         assert_eq!(format!("{back:?}"), format!("{metadata:?}"));
     }
 

@@ -158,7 +158,7 @@ const CONTENTIONS: usize = 200;
 /// UPD: applies a reducer. If given an embedder's model, also returns the text to embed.
 ///
 /// The reducer runs here, and its result is stored only if the entry is unchanged: one round trip each, without a lock
-/// in between. Of several concurrent writers, one succeeds in every round.
+/// in between. In every round, one of several concurrent writers succeeds.
 pub(crate) async fn update(
     store: &Store,
     target: &ScopeRef,

@@ -11,10 +11,10 @@ use crate::vector::index;
 /// The pause between two rounds.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// A sweep every so many rounds.
+/// A sweep once in this many rounds.
 const SWEEP_EVERY: u32 = 12;
 
-/// A search for scopes that need an index every so many rounds.
+/// A search for scopes that need an index once in this many rounds.
 const INDEX_EVERY: u32 = 120;
 
 /// Runs until the provider is dropped.

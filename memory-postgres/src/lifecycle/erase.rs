@@ -72,7 +72,7 @@ async fn delete(store: &Store, target: &EraseTarget, transaction: &Transaction<'
     Ok(erased)
 }
 
-/// The highest version that a scope has given, before an erasure too.
+/// The highest version that a scope has assigned, including before an erasure.
 const GIVEN: &str = "SELECT coalesce(max(g.version), 0) FROM (SELECT s.version FROM @schema@.scope s \
      WHERE s.tenant = $1 AND s.kind = $2 AND s.name = $3 UNION ALL SELECT t.version FROM @schema@.tombstone t \
      WHERE t.tenant = @schema@.tenant_digest($1) AND t.scope = @schema@.scope_digest($1, $2, $3)) g";
@@ -112,8 +112,8 @@ const MAY_VACUUM: &str = "SELECT t.name, pg_has_role(c.relowner, 'USAGE') OR pg_
      FROM unnest($1) t(name) JOIN pg_class c ON c.oid = ('@schema@.' || t.name)::regclass \
      JOIN pg_database d ON d.datname = current_database()";
 
-/// Deletes invisible rows and vacuums the tables. Returns a message for each thing that remains for later: the erasure is
-/// committed, whatever fails here.
+/// Deletes invisible rows and vacuums the tables. Returns a message for each thing left for later: whatever fails here,
+/// the erasure is committed.
 pub(crate) async fn scrub(store: &Store) -> Vec<String> {
     let mut remains = vec![
         "the server's write-ahead log, standbys and base backups hold the data until they are rotated; vacuumed pages \

@@ -155,7 +155,7 @@ async fn steps(
     loop {
         let (step, end) = match within {
             None => next_step(&mut records).await,
-            // Others wait for the scope meanwhile.
+            // Others wait for the scope during this.
             Some(_) => tokio::time::timeout(PATIENCE, next_step(&mut records)).await.map_err(|_| {
                 Error::timeout(
                     "the import was abandoned, and nothing of it is stored: its next record did not arrive in time",

@@ -87,7 +87,7 @@ async fn prepare_sql(config: &PostgresConfig) -> Result<bool> {
 }
 
 /// Gives the role of every scope with a database the password derived from the configured key, so that an older key
-/// opens none. Returns how many there are. Replicas may be running meanwhile.
+/// opens none. Returns how many there are. Replicas may keep running.
 ///
 /// # Errors
 /// `invalid_argument` if no database for agents' SQL is configured, or there is no key; the server's errors, after

@@ -37,9 +37,9 @@ pub struct Report {
     /// In order of the checks.
     pub findings: Vec<Finding>,
     /// What scopes' roles can read about each other in the database for agents' SQL without the validator, because the
-    /// server does not let its administrator hide it. Empty: nothing, or no SQL is configured.
+    /// server does not let its administrator hide it. Empty if there is nothing, or no SQL is configured.
     pub exposures: Vec<Exposure>,
-    /// Whether pgvector is there and may be used, so that an embedder can be.
+    /// Whether pgvector exists and may be used, so that an embedder is possible.
     pub vectors: bool,
 }
 
@@ -77,7 +77,7 @@ impl Report {
         if holds { self.ok(check, good) } else { self.warn(check, bad) }
     }
 
-    /// As [`Report::warn_unless`], where it does not work otherwise.
+    /// Like [`Report::warn_unless`], for what does not work otherwise.
     pub(super) fn problem_unless(
         &mut self,
         check: &'static str,

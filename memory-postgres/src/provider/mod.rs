@@ -34,7 +34,7 @@ const EMBED_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct PostgresProvider {
     pub(crate) store: Arc<Store>,
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
-    /// `None`: no database for agents' SQL is configured.
+    /// `None` if no database for agents' SQL is configured.
     pub(crate) sql: Option<Arc<Engine>>,
     /// Whether other processes serve agents' SQL with these entries while this one does not: it does not know their
     /// databases, so it evicts nothing.
@@ -87,8 +87,8 @@ impl PostgresProvider {
         Ok(Self { store, embedder: None, sql, beside_sql, background })
     }
 
-    /// What scopes' roles can read about each other where only the validator prevents it, because the server does not
-    /// let the administrator of agents' SQL hide it. Empty if nothing, or if no SQL is served.
+    /// What scopes' roles can read about each other if only the validator prevents it, because the server does not let
+    /// the administrator of agents' SQL hide it. Empty if there is nothing, or no SQL is served.
     #[must_use]
     pub fn sql_exposures(&self) -> &[Exposure] {
         self.sql.as_ref().map_or(&[], |engine| engine.exposures())
@@ -122,7 +122,7 @@ impl PostgresProvider {
     /// entries.
     ///
     /// # Errors
-    /// `unavailable`; what was reclaimed before stays so.
+    /// `unavailable`; what was reclaimed before stays reclaimed.
     pub async fn sweep(&self) -> Result<u64> {
         expiry::sweep(&self.store).await
     }
@@ -222,11 +222,11 @@ impl Provider for PostgresProvider {
     }
 
     async fn health(&self) -> Result<Health> {
-        // As every `get` reads, so that tables which are gone or changed are found.
+        // The same read as every `get`, so that missing or changed tables are noticed.
         let (nobody, nothing) = (ScopeRef::of(&Scope::host("health", "health")?), Key::new("health")?);
         Ok(match read::stored(&self.store, &nobody, &nothing).await {
             Ok(_) => Health::new(HealthStatus::Ok, "the database can be read")
-                // Beside the point where they cannot be told.
+                // If they cannot be listed, that is beside the point.
                 .with_processes(processes::connected(&self.store.connections).await.unwrap_or_default()),
             Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
         })

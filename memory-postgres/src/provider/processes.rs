@@ -5,7 +5,7 @@ use memory_core::{Result, StoreProcess};
 use crate::connect::Connections;
 use crate::store::columns::{column, time, unsigned};
 
-/// Of other users, the server shows no names.
+/// The server hides the names of other users' programs.
 const CONNECTED: &str = "\
     SELECT application_name, host(client_addr), count(*), (extract(epoch FROM min(backend_start)) * 1000)::int8 \
     FROM pg_stat_activity \

@@ -134,7 +134,7 @@ pub(crate) async fn state(connection: &crate::connect::Connection, config: &Post
     Ok(if missing { State::Behind } else { State::Current })
 }
 
-/// The applied versions; `None`: none.
+/// The applied versions; `None` if there are none.
 async fn applied(
     connection: &crate::connect::Connection,
     config: &PostgresConfig,
@@ -220,7 +220,7 @@ async fn migrate(transaction: &Transaction<'_>, config: &PostgresConfig, vector:
         )
         .await?;
     transaction.batch(ONLINE).await?;
-    // Never replaces a table with that name created by somebody else: the statements then fail, and nothing changes.
+    // Never replaces a table with that name that somebody else created: the statements then fail, and nothing changes.
     transaction.batch(&named(FOUNDATION, schema, None)).await?;
     let applied = versions(&transaction.query(&named(APPLIED, schema, None), &[]).await?)?;
     missing(&applied, vector.is_some())?;

@@ -41,8 +41,8 @@ pub(super) struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// The hits among the matches. `entries` holds those already read. `None`: so many near-duplicates were dropped
-    /// that more matches are needed, or, outside a snapshot, an entry that is read only now was changed since it matched.
+    /// The hits among the matches. `entries` holds those already read. `None` if so many near-duplicates were dropped
+    /// that more matches are needed or, outside a snapshot, if an entry read only now has changed since it matched.
     pub(super) async fn of(
         &self,
         matches: Vec<Match>,
@@ -185,7 +185,7 @@ impl Answer<'_> {
         for kept in kept {
             let Some(found) = matches.get(kept.ranked.index) else { continue };
             let Some(stored) = entries.remove(&found.key) else { continue };
-            // Another program may leave a vector whose entry has another version; it says nothing about the entry.
+            // Another program may leave a vector whose entry has another version, which says nothing about the entry.
             if found.near.as_ref().is_some_and(|near| near.version != stored.entry.version) {
                 continue;
             }

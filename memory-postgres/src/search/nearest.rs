@@ -175,8 +175,8 @@ impl Search<'_> {
         rows.iter().map(|row| Near::read(row, query)).collect()
     }
 
-    /// The distance to a vector `v`, and the number of nearest to ask for. The numbers of those are read outside of the
-    /// subquery that finds them: turning a vector into an array costs more than comparing it.
+    /// The distance to a vector `v`, and how many of the nearest to ask for. Their numbers are read outside the
+    /// subquery that finds them, because turning a vector into an array costs more than comparing it.
     fn compared(&self, query: &[f32], limit: usize, values: &mut Values) -> (String, String) {
         let direction = values.float4s(comparable(query).unwrap_or_else(|| query.to_vec()));
         let wanted =
@@ -257,8 +257,8 @@ impl Search<'_> {
 
     /// FROM and WHERE for vectors `v` that may be hits.
     ///
-    /// With a filter, `OFFSET 0` keeps the lookups by key from becoming a join. In a join the planner is free to look for the
-    /// matching entries once for each vector, and does so where it has no statistics yet.
+    /// With a filter, `OFFSET 0` keeps the lookups by key from becoming a join. In a join, the planner is free to
+    /// search for the matching entries once per vector, and does so as long as it has no statistics.
     fn candidates(&self, searched: &Searched, model: i32, now: &str, values: &mut Values) -> String {
         let (tenant, space) = (values.text(self.target.tenant()), values.int8(searched.space));
         let model = values.int4(model);

@@ -38,7 +38,7 @@ pub struct SqlConfig {
     pub max_transactions: usize,
     /// Most savepoints within a transaction: 0 to 1,000. Default 16.
     pub max_savepoints: u32,
-    /// Default quota of one scope's database in bytes; `None`: unlimited. At least 65,536.
+    /// Default quota of one scope's database in bytes; `None` for unlimited. At least 65,536.
     pub quota_bytes: Option<u64>,
     /// Longest argument, in bytes: 1,024 to 1,000,000,000. Default 4 MiB.
     pub value_bytes: usize,

@@ -41,7 +41,7 @@ const SESSIONS_OF_A_ROLE: i32 = 64;
 const WAITS: &str = "MM003";
 /// How often to repair a role for one session.
 const REPAIRS: u32 = 3;
-/// After so many refusals because of too many sessions, the role's limit is checked.
+/// After this many refusals because of too many sessions, the role's limit is checked.
 const CROWDED: u32 = 10;
 
 /// The state of the SQL facet.
@@ -466,7 +466,7 @@ fn settings(config: &SqlConfig, found: &Found) -> Vec<String> {
         "default_transaction_isolation = 'read committed'".to_owned(),
     ];
     if found.sees_clients_go {
-        // A killed replica then holds its scope's lock no longer than this.
+        // So that a killed replica holds its scope's lock no longer than this.
         settings.push("client_connection_check_interval = 1000".to_owned());
     }
     if found.is_superuser {

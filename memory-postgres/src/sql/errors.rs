@@ -127,13 +127,14 @@ fn told(fault: &Fault) -> String {
     message.chars().take(LONGEST).collect()
 }
 
-/// What a message is about, which stands last: `permission denied for function pg_sleep`, `… policy for table "my notes"`.
+/// The object of a message, which comes last: `permission denied for function pg_sleep`, `… policy for table "my
+/// notes"`.
 fn named(told: &str) -> String {
     let quoted = told.strip_suffix('"').and_then(|rest| rest.rsplit_once('"')).map(|(_, name)| name);
     quoted.or_else(|| told.rsplit(' ').next()).unwrap_or_default().chars().take(64).collect()
 }
 
-/// What tells in a message that a statement is about vectors.
+/// Parts of messages that show that a statement is about vectors.
 const OF_VECTORS: &[&str] = &[
     "type \"vector\"",
     "type \"halfvec\"",
@@ -160,8 +161,8 @@ fn compares_vectors(message: &str) -> bool {
     split.is_some_and(|(left, right)| could_be_one(left) && could_be_one(right))
 }
 
-/// The error of a statement in a database without pgvector. The server only says that an operator, a type or a function is
-/// not there, as if its arguments were at fault.
+/// The error of a statement in a database without pgvector. The server only says that an operator, a type or a function
+/// does not exist, as if its arguments were at fault.
 pub(crate) fn without_vectors(error: Error) -> Error {
     let state = error.details().get("sqlstate").and_then(|state| state.as_str()).unwrap_or_default();
     let message = error.message();

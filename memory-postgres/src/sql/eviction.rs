@@ -1,8 +1,8 @@
 //! Removing a scope's database together with its entries, which are in another database that no transaction reaches.
 //!
-//! Evicting a scope or ending a run first marks its database as waiting, under a number; from then on nobody enters it.
+//! Evicting a scope or ending a run first marks its database as waiting, with a number; from then on, nobody enters it.
 //! The entries' database then drops the entries and, in the same transaction, decides that the database with that
-//! number goes. Whoever finds a waiting database asks for the decision; if there is none yet, it stays.
+//! number goes. Anyone who finds a waiting database asks for the decision; if there is none yet, the database stays.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
@@ -25,7 +25,7 @@ use crate::store::scope_ref::{ScopeRef, kind_number, kind_of};
 
 /// Marks of a page of scopes that may be empty.
 const PAGE: i64 = 1_000;
-/// How often to settle somebody else's pending eviction first.
+/// How often to first settle somebody else's pending eviction.
 const TRIES: u32 = 4;
 
 impl Engine {
@@ -258,7 +258,7 @@ impl Engine {
         }
     }
 
-    /// Removes the evicted databases among these, so that nobody sees them; returns whether there were any.
+    /// Removes the evicted databases among these, so that nobody sees them. Returns whether there were any.
     pub(crate) async fn complete_those(self: &Arc<Self>, waiting: &[Scope]) -> Result<bool> {
         let Some(store) = self.entries.as_ref().filter(|_| !waiting.is_empty()) else { return Ok(false) };
         let hexes: Vec<String> = waiting.iter().map(|scope| Hex::of(scope).as_str().to_owned()).collect();

@@ -29,7 +29,7 @@ pub(crate) struct ScopeState {
     counted: Mutex<Option<Counted>>,
     /// Held while its schema and role are created.
     pub(crate) making: tokio::sync::Mutex<()>,
-    /// Writers of this process wait here; those of other processes on the server.
+    /// Writers of this process wait here; those of other processes wait on the server.
     pub(crate) writer: Arc<tokio::sync::Mutex<()>>,
     /// Limits concurrent statements.
     running: Arc<Semaphore>,
@@ -196,7 +196,7 @@ impl Pool {
         state
     }
 
-    /// How many sessions nobody uses.
+    /// How many sessions are unused.
     pub(crate) fn idle(&self) -> usize {
         self.resting().len()
     }
@@ -291,7 +291,7 @@ impl Pool {
         self.freed.notify_waiters();
     }
 
-    /// Releases permits with which no session could be opened.
+    /// Releases permits for which no session could be opened.
     pub(crate) fn give_up(&self, budget: OwnedSemaphorePermit, turn: OwnedSemaphorePermit) {
         drop((budget, turn));
         self.freed.notify_waiters();

@@ -26,7 +26,7 @@ const COLUMNS: &str = "\
     WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('r', 'p', 'v', 'm', 'f') \
     ORDER BY c.relname COLLATE \"C\", a.attnum";
 
-/// Indexes that somebody created, without those of constraints.
+/// Indexes that somebody created, excluding those of constraints.
 const INDEXES: &str = "\
     SELECT x.indrelid, i.relname::text FROM pg_class i JOIN pg_index x ON x.indexrelid = i.oid \
     WHERE i.relnamespace = to_regnamespace($1) AND i.relkind IN ('i', 'I') \
@@ -165,7 +165,7 @@ impl Engine {
         .await
     }
 
-    /// A tenant's scopes of which anything exists, even if nothing was ever committed.
+    /// A tenant's scopes for which anything exists, even if nothing was ever committed.
     pub(crate) async fn some_of(self: &Arc<Self>, tenant: &TenantId) -> Result<Vec<Scope>> {
         self.wake()?;
         let sql = "SELECT kind, id FROM mem_sql.scopes WHERE tenant = $1 ORDER BY kind, id LIMIT 200";

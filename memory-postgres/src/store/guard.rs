@@ -1,7 +1,7 @@
 //! What the drift guard knows about its database.
 //!
 //! The database's functions compare versions and tokens, and the current result of `guard_sign` with its result when
-//! the store was opened. If the two differ, triggers were disabled for a while, or the server is another one: from then
+//! the store was opened. If those differ, triggers were disabled for a while, or this is a different server: from then
 //! on [`crate::kv::drift`] compares contents too.
 
 use std::collections::HashMap;

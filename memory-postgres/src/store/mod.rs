@@ -46,7 +46,7 @@ pub(crate) struct Store {
     pub(crate) guard: Guard,
     pub(crate) accesses: AccessCounts,
     pub(crate) uses: LastUses,
-    /// Whether the log says that entries were embedded by another model than the one in use.
+    /// Whether it was logged that entries were embedded by a model other than the current one.
     pub(crate) told_stale: AtomicBool,
     /// Held while access counts are written.
     pub(crate) flushing: Mutex<()>,

@@ -7,8 +7,9 @@ pub(crate) const COLUMNS: &str = "e.space, e.born, e.key, e.version, e.created_a
      e.accesses, e.source, e.metadata::text, e.text, e.value";
 /// The scope: the first three parameters of most statements.
 const SCOPE: &str = "s.tenant = $1 AND s.kind = $2 AND s.name = $3";
-/// The number of the scope's rows, as a value. Of a join with `scope` the planner may make a search in every scope of the
-/// tenant, or sort the whole scope for one page, if it has no statistics yet; with the value, an index's first columns are known.
+/// The number of the scope's rows, as a value. Without statistics, the planner may turn a join with `scope` into a
+/// search in every scope of the tenant, or sort the whole scope for one page. With the value, an index's first columns
+/// are known.
 pub(crate) const SPACE: &str =
     "(SELECT s.space FROM @schema@.scope s WHERE s.tenant = $1 AND s.kind = $2 AND s.name = $3)";
 /// The members of the value `f.w` of type `written`.
@@ -251,7 +252,7 @@ const BULK: &str = "{written}, f.at, f.now, f.versions, f.created, f.written, f.
 const APART: &str = "LEFT JOIN LATERAL (SELECT v.text FROM @schema@.vector v WHERE v.tenant = e.tenant AND v.space = e.space \
      AND v.key = e.key AND v.text IS NOT NULL ORDER BY v.model LIMIT 1) p ON true";
 
-/// Live entries without a vector of the model in $5 to $7, and without those whose key begins with $8. `OFFSET 0` keeps the
+/// Live entries without a vector of the model in $5 to $7, excluding keys that begin with $8. `OFFSET 0` keeps the
 /// lookup by key from becoming a join, which may compare each entry with all vectors.
 const MISSING: &str = "e.tenant = $1 AND e.space = {space} AND (e.expires_at IS NULL OR e.expires_at > coalesce($4, @schema@.now_ms())) \
      AND ($8 = '' OR NOT starts_with(e.key, $8)) AND NOT EXISTS (SELECT FROM @schema@.vector v \

@@ -1,4 +1,4 @@
-//! Which clock decides: the server's, or one given by the caller.
+//! Which clock decides: the server's, or the caller's.
 
 use std::sync::Arc;
 

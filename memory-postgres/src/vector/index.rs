@@ -2,8 +2,8 @@
 //! through other scopes' vectors.
 //!
 //! They are built in the background, without blocking writers, once a scope has enough vectors; the server keeps them
-//! up to date. Until then, vectors are compared one by one. A graph is approximate, and useless where very many vectors
-//! are equal, because they lead to each other alone: such a scope gets none.
+//! up to date. Until then, vectors are compared one by one. A graph is approximate, and useless if very many vectors
+//! are equal, because these lead only to each other: such a scope gets none.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const MAX_HALF: i32 = 4_000;
 const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
 
 /// Scopes with at least that many vectors of one model, whether they have a valid index, and what share of the vectors
-/// is a sample of ten thousand. Only scopes without a valid index are counted.
+/// a sample of ten thousand is. Only scopes without a valid index are counted.
 const LARGE: &str = "SELECT s.space, m.id, m.dimensions, s.tenant, coalesce(i.indisvalid, false), \
      greatest(s.vectors / 10000, 1)::integer FROM @schema@.scope s CROSS JOIN LATERAL unnest(s.models) u (id) \
      JOIN @schema@.model m ON m.id = u.id \

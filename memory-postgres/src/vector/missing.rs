@@ -14,8 +14,8 @@ use crate::store::columns::{column, unsigned};
 use crate::store::parameters::{ModelValues, Value};
 use crate::store::scope_ref::ScopeRef;
 
-/// The first entries behind a key that have no vector of the model, without those whose key begins with `except`. Without `all`, only those of which the row alone
-/// does not show that they have a text to embed.
+/// The first entries after a key that have no vector of the model. Keys that begin with `except` are skipped. Without
+/// `all`, only entries whose row alone does not show whether they have a text to embed.
 pub(crate) async fn first(
     store: &Store,
     model: &EmbeddingModel,
@@ -42,7 +42,7 @@ pub(crate) async fn first(
 fn to_embed(row: &Row) -> Result<Option<ToEmbed>> {
     let key = Key::new(column::<&str>(row, 0, "key")?).map_err(|_| malformed("key"))?;
     let version = unsigned(row, 1, "version")?;
-    // The text that another model embedded, where that was not the search text.
+    // The text that another model embedded, if that was not the search text.
     if let Some(text) = column::<Option<String>>(row, 2, "text")? {
         return Ok(ToEmbed::new(key, version, text).map(ToEmbed::with_text_apart));
     }

@@ -65,7 +65,7 @@ impl Cache {
         Arc::clone(slot)
     }
 
-    /// Drops what is known of a scope.
+    /// Drops what is cached about a scope.
     pub(crate) fn drop_scope(&self, scope: &Scope) {
         self.lock().by_scope.remove(scope);
     }
@@ -75,7 +75,7 @@ impl Cache {
         self.lock().by_scope.clear();
     }
 
-    /// The scope's conversation as it is now. One read tells whether it moved; then only what is new is read.
+    /// The scope's current conversation. One read tells whether it changed; then only what is new is read.
     pub(crate) async fn current(
         &self,
         log: &Log<'_>,
@@ -86,7 +86,7 @@ impl Cache {
         let mut seen = log.head().await?;
         if slot.state().version != seen.version {
             let _reading = slot.reading.lock().await;
-            // Another may have read it meanwhile, and more.
+            // Another reader may have read it meanwhile, and more of it.
             seen = log.head().await?;
             if slot.state().version != seen.version {
                 catch_up(log, &slot, &seen, model).await?;
@@ -137,13 +137,13 @@ async fn catch_up(log: &Log<'_>, slot: &Slot, seen: &SeenHead, model: Option<&Em
         let continues = state.version.is_some() && state.epoch == head.epoch && state.next <= head.next;
         (continues, if continues { state.next } else { 0 }, state.unembedded().clone())
     };
-    // A scope that is read from its beginning is built aside, so that recalls go on with what is there.
+    // A scope read from the start is built separately, so that recalls can go on with the old state.
     let mut fresh = (!continues).then(State::default);
     while next < head.next {
         let mut page = log.page(next, PAGE).await?;
         let Some(last) = page.last() else { break };
         next = keys::number(&last.key)?.saturating_add(1);
-        // Records behind this head belong to a later one.
+        // Records beyond this head belong to a later one.
         page.retain(|entry| keys::number(&entry.key).is_ok_and(|number| number < head.next));
         match &mut fresh {
             Some(state) => page.iter().try_for_each(|entry| state.apply(entry, model))?,

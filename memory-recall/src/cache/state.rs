@@ -1,4 +1,4 @@
-//! One scope's conversation in memory, as far as ranking needs it. It holds no text.
+//! One scope's conversation in memory, with what ranking needs. Contains no text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::size_of;
@@ -56,15 +56,15 @@ pub(crate) struct State {
     /// The first record that was not read.
     pub(crate) next: u64,
     index: Index,
-    /// From when on each turn holds, in milliseconds, by ascending number.
+    /// When each turn starts to hold, in milliseconds, by ascending number.
     begins: Vec<(u64, i64)>,
-    /// When derived facts were said that hold from another time on.
+    /// When derived facts were said, if they hold from a different time.
     said: BTreeMap<u64, i64>,
     /// Until when each corrected turn held.
     superseded: BTreeMap<u64, i64>,
     /// When turns were last confirmed, if they were.
     confirmed: BTreeMap<u64, i64>,
-    /// The turns that each derived fact stands on, perhaps with some that are gone.
+    /// The turns that support each derived fact; some may be gone.
     derived: BTreeMap<u64, Vec<u64>>,
     /// When turns expire.
     expiries: BTreeSet<(i64, u64)>,
@@ -112,7 +112,7 @@ impl State {
             Record::Forgot(numbers) => numbers.into_iter().for_each(|number| self.remove(number)),
             Record::Superseded(pairs) => self.superseded.extend(pairs),
             Record::Confirmed(pairs) => {
-                // One that was superseded holds again: what superseded it is gone.
+                // A superseded turn holds again once its successor is gone.
                 for (number, _) in &pairs {
                     self.superseded.remove(number);
                 }
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// Whether a turn has expired that is still there.
+    /// Whether an expired turn is still present.
     pub(crate) fn has_expired(&self, now: Timestamp) -> bool {
         self.expiries.first().is_some_and(|(at, _)| *at <= now.as_millis())
     }
@@ -150,7 +150,7 @@ impl State {
         }
     }
 
-    /// Ends the taking over of records: puts turns in order, and measures what it takes in memory.
+    /// Finishes applying records: sorts turns, and measures the memory used.
     pub(crate) fn settle(&mut self) {
         self.index.settle();
         self.bytes = self.index.bytes()
@@ -161,13 +161,13 @@ impl State {
             + self.derived.len() * 8 * size_of::<u64>();
     }
 
-    /// Derived facts that stand on one of these turns.
+    /// Derived facts supported by one of these turns.
     pub(crate) fn standing_on(&self, turns: &dyn Fn(u64) -> bool) -> Vec<u64> {
         let stands = |(_, sources): &(&u64, &Vec<u64>)| sources.iter().any(|source| turns(*source));
         self.derived.iter().filter(stands).map(|(number, _)| *number).collect()
     }
 
-    /// The numbers of the turns of a session, ascending.
+    /// The numbers of a session's turns, ascending.
     pub(crate) fn of_session(&self, name: &str) -> Vec<u64> {
         self.index.of_session(name)
     }
@@ -191,12 +191,13 @@ impl State {
         self.begins.len()
     }
 
-    /// The question as an embedder is given it.
+    /// The question in the form given to an embedder.
     pub(crate) fn masked(&self, text: &str) -> String {
         self.index.masked(text)
     }
 
-    /// The best turns that hold now, or held at a moment, and that nobody confirmed since another, if it is given.
+    /// The best turns that hold now or held at a given moment, optionally only those that nobody has confirmed since
+    /// another.
     pub(crate) fn search(
         &self,
         question: &Question,
@@ -230,12 +231,12 @@ impl State {
     }
 }
 
-/// Of when a question is.
+/// The times a question is about.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moment {
-    /// What held then; `None`: what holds now.
+    /// What held then; `None` for what holds now.
     pub(crate) as_of: Option<Timestamp>,
-    /// Only what nobody said or confirmed from then on.
+    /// Only what nobody has said or confirmed since then.
     pub(crate) unconfirmed_since: Option<Timestamp>,
     /// Only what was derived.
     pub(crate) derived: bool,

@@ -7,8 +7,8 @@ use memory_core::layer::FactId;
 use super::extractor::{DrawnFact, KnownFact, SourceTurn};
 use super::model::{MAX_DRAWN_FACTS, MAX_FACT_CHARACTERS};
 
-/// Whether a fact is one sentence of bounded size, every source of it is a turn that was given, at least one, and what it
-/// supersedes was given too. So no text of a turn can reach what is not its own.
+/// Whether a fact is one sentence of limited size, has at least one source, and names only given turns and facts. So no
+/// turn's text can affect anything that is not its own.
 fn holds(fact: &DrawnFact, turns: &BTreeSet<&FactId>, known: &BTreeSet<&FactId>) -> bool {
     let text = &fact.text;
     let written = !text.trim().is_empty()
@@ -20,8 +20,8 @@ fn holds(fact: &DrawnFact, turns: &BTreeSet<&FactId>, known: &BTreeSet<&FactId>)
         && fact.supersedes.iter().all(|other| known.contains(other))
 }
 
-/// The facts that are taken, without repetitions, and how many were refused: those without a turn that was given, those that
-/// supersede what was not, and those that are no single sentence of bounded size.
+/// The accepted facts without repetitions, and how many were refused: those without a given turn, those that supersede
+/// something not given, and those that are not a single sentence of limited size.
 #[must_use]
 pub fn checked(drawn: Vec<DrawnFact>, turns: &[SourceTurn], known: &[KnownFact]) -> (Vec<DrawnFact>, u64) {
     let turns: BTreeSet<&FactId> = turns.iter().map(|turn| &turn.id).collect();

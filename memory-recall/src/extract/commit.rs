@@ -1,4 +1,4 @@
-//! Storing what was drawn, with the progress, in one transaction.
+//! Stores extracted facts together with the progress, in one transaction.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -41,7 +41,7 @@ struct Writes {
 }
 
 impl ExtractionQueue {
-    /// Stores facts of these turns, as far as the turns are still there. `None`: the turns are no longer ours.
+    /// Stores facts from these turns, as far as the turns still exist. `None` if the turns are no longer ours.
     pub(super) async fn commit(
         &self,
         log: &Log<'_>,
@@ -110,7 +110,7 @@ impl ExtractionQueue {
     ) -> Result<()> {
         let support: Vec<&Found> =
             turns.iter().filter(|found| fact.sources.iter().any(|id| id.as_str() == found.turn.id)).collect();
-        // What was forgotten meanwhile supports nothing.
+        // Turns forgotten in the meantime support nothing.
         if support.is_empty() {
             writes.done.forgotten += 1;
             return Ok(());
@@ -156,7 +156,7 @@ impl ExtractionQueue {
         let known = Known { n: Some(writes.head.next), ..Known::default() };
         writes.items.push(item(keys::id(&id)?, record::written(&known)?, expect, ttl)?);
         writes.head.next = writes.head.next.saturating_add(1);
-        // Facts that hold, and not what others of this commit ended already.
+        // Only facts that hold, excluding those that another fact of this commit has already ended.
         let mut supersedes = Vec::new();
         for other in &fact.supersedes {
             if other.as_str() != id && !ended.contains(other) && is_live(log, other, &writes.replaced).await?
@@ -173,7 +173,7 @@ impl ExtractionQueue {
         Ok(())
     }
 
-    /// As long as the turn that lives longest.
+    /// As long as the longest-lived turn.
     async fn lifetime(&self, log: &Log<'_>, sources: &[u64]) -> Result<Ttl> {
         let mut last = Timestamp::EPOCH;
         for found in changes::at_numbers(log, sources).await? {
@@ -234,7 +234,7 @@ async fn place(log: &Log<'_>, text: &str) -> Result<Place> {
     Ok(Place::Forgotten)
 }
 
-/// Whether a derived fact is there and holds, and no other write of this commit replaces it.
+/// Whether a derived fact exists and holds, and no other write of this commit replaces it.
 async fn is_live(log: &Log<'_>, id: &FactId, replaced: &[u64]) -> Result<bool> {
     let found = changes::named(log, &[id.as_str()]).await?.pop().flatten();
     Ok(found.is_some_and(|found| {

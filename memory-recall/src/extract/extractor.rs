@@ -1,4 +1,4 @@
-//! The contract of what draws facts from turns.
+//! The interface of what extracts facts from turns.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use memory_core::{Result, Timestamp};
 
 use crate::store::progress::Spent;
 
-/// A turn that facts may be drawn from.
+/// A turn to extract facts from.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SourceTurn {
@@ -27,14 +27,14 @@ pub struct SourceTurn {
 }
 
 impl SourceTurn {
-    /// A user's turn of which nothing else is known.
+    /// A user's turn with nothing else known about it.
     #[must_use]
     pub fn new(id: FactId, text: impl Into<String>) -> Self {
         Self { id, text: text.into(), role: Role::User, speaker: None, at: None, caption: None }
     }
 }
 
-/// A fact that was drawn before and holds.
+/// A fact that was extracted earlier and holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KnownFact {
@@ -52,14 +52,14 @@ impl KnownFact {
     }
 }
 
-/// A fact that was drawn from turns.
+/// A fact extracted from turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrawnFact {
     /// The fact in words.
     pub text: String,
-    /// The turns that say it, each by itself.
+    /// The turns that say it, each on its own.
     pub sources: Vec<FactId>,
-    /// From when on it holds, if the turns say so.
+    /// When it starts to hold, if the turns say so.
     pub valid_from: Option<Timestamp>,
     /// Facts drawn before that hold no more because of it.
     pub supersedes: Vec<FactId>,
@@ -70,20 +70,20 @@ pub struct DrawnFact {
 pub struct Drawn {
     /// The facts, or why there are none to be had.
     pub facts: Result<Vec<DrawnFact>>,
-    /// What it cost, whatever came of it.
+    /// What it cost, whatever the result.
     pub spent: Spent,
 }
 
-/// Draws facts from turns. Bounded in time; what it returns is checked, not trusted.
+/// Extracts facts from turns. Limited in time; its results are checked, not trusted.
 #[async_trait]
 pub trait Extractor: Send + Sync + fmt::Debug {
     /// What is noted with each fact: the kind, its version and the model.
     fn name(&self) -> &str;
 
-    /// Draws facts from `turns`; `known` are facts drawn before that may be about the same.
+    /// Extracts facts from `turns`; `known` are earlier facts that may be about the same things.
     ///
     /// # Errors
-    /// In [`Drawn::facts`]. `rate_limited`, `timeout` and `unavailable` are tried again later, `corrupt` and `too_large` with
-    /// fewer turns; another error is nothing that these turns could help, and leaves them waiting.
+    /// In [`Drawn::facts`]. After `rate_limited`, `timeout` and `unavailable` the turns are retried later, after
+    /// `corrupt` and `too_large` in smaller batches; any other error is not the turns' fault and leaves them waiting.
     async fn extract(&self, turns: &[SourceTurn], known: &[KnownFact]) -> Drawn;
 }

@@ -1,7 +1,7 @@
-//! Facts drawn from a conversation by an [`Extractor`], such as a language model.
+//! Facts extracted from a conversation by an [`Extractor`], such as a language model.
 //!
-//! They stand beside the turns that support them, never in their place. [`ExtractionQueue`] knows which turns were not looked
-//! at yet, and stores what is drawn from them; `docs/spec/recall.md` numbers what it does.
+//! They exist alongside the turns that support them, never instead. [`ExtractionQueue`] knows which turns have not been
+//! examined yet, and stores what is extracted from them; `docs/spec/recall.md` numbers the behaviours.
 
 mod check;
 mod commit;

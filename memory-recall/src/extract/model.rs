@@ -27,13 +27,13 @@ const MAX_MEMBER_BYTES: usize = 32;
 const SYSTEM: &str = include_str!("prompt.txt");
 const SCHEMA: &str = include_str!("schema.json");
 
-/// Asks a [`ChatModel`] which facts turns say.
+/// Asks a [`ChatModel`] which facts turns state.
 ///
 /// # Behavior
 /// - Turns and known facts are passed as data, in one JSON value, under short ids; the instructions are constant.
-/// - A reply that does not hold what the schema asks for is `corrupt`, one of more than [`MAX_REPLY_BYTES`] `too_large`: nothing
-///   of it is used. Models that no schema binds write the same in other ways: further members are ignored, a bare list is one of
-///   facts, and one id may stand without a list.
+/// - A reply that lacks what the schema asks for is `corrupt`, one of more than [`MAX_REPLY_BYTES`] is `too_large`, and
+///   nothing in it is used. Models not bound by a schema may deviate: unknown members are ignored, a bare list counts
+///   as a list of facts, and a single id need not be in a list.
 #[derive(Clone, Debug)]
 pub struct ModelExtractor {
     model: Arc<dyn ChatModel>,
@@ -154,12 +154,12 @@ fn count(bytes: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// The facts in a model's reply about these turns and known facts. An id that was not given becomes one that nothing has, so that
-/// its fact is refused.
+/// The facts in a model's reply about these turns and known facts. An id that was not given becomes one that matches
+/// nothing, so its fact is refused.
 ///
 /// # Errors
-/// `corrupt` for anything that does not hold what was asked for, `too_large` over [`MAX_REPLY_BYTES`]. Of the reply no more is
-/// repeated than the plain name of a member.
+/// `corrupt` for a reply without what was asked for, `too_large` over [`MAX_REPLY_BYTES`]. Nothing from the reply is
+/// repeated except a member's plain name.
 pub fn parse_facts_reply(text: &str, turns: &[SourceTurn], known: &[KnownFact]) -> Result<Vec<DrawnFact>> {
     if text.len() > MAX_REPLY_BYTES {
         return Err(Error::too_large("the language model's answer", text.len(), MAX_REPLY_BYTES, "bytes"));
@@ -194,7 +194,7 @@ impl ReplyFact {
             let fact = place(id, 'f').and_then(|at| known.get(at));
             fact.map_or_else(nothing, |fact| Ok(fact.id.clone()))
         };
-        // A date alone, or nonsense: the fact holds all the same.
+        // A date without a time, or nonsense: the fact holds anyway.
         let valid_from = self
             .valid_from
             .as_deref()
@@ -208,7 +208,7 @@ impl ReplyFact {
     }
 }
 
-/// The member that serde complains about, where it is a plain name. What else serde says may quote the answer.
+/// The member that serde complains about, if it is a plain name. Other parts of serde's message may quote the answer.
 fn member(said: &str) -> Option<String> {
     let what = ["missing field", "duplicate field"].into_iter().find(|what| said.starts_with(what))?;
     let name = said.split('`').nth(1)?;
@@ -217,7 +217,7 @@ fn member(said: &str) -> Option<String> {
     is_plain.then(|| format!("{} `{name}`", what.replace("field", "member")))
 }
 
-/// The place that an id such as `t1` names.
+/// The position that an id such as `t1` stands for.
 fn place(id: &str, kind: char) -> Option<usize> {
     id.strip_prefix(kind)?.parse::<usize>().ok()?.checked_sub(1)
 }

@@ -1,4 +1,4 @@
-//! What waits for extraction: everything in the log of a conversation from a number on, and what was set aside.
+//! What waits for extraction: the log of a conversation from some number on, and what was set aside.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use crate::store::log::{ATTEMPTS, Log, PAGE, contended};
 use crate::store::progress::{Aside, Progress, Spent};
 use crate::store::record::{self, Record, StoredTurn};
 
-/// Most turns that are set aside in a scope; more stops the extraction.
+/// Most turns set aside in a scope; more stops the extraction.
 pub(super) const MAX_ASIDE: usize = 1_000;
-/// Most bytes of words in one prompt; the first turn is taken whatever it has.
+/// Most bytes of text in one prompt; the first turn is taken whatever its size.
 const MAX_BATCH_BYTES: usize = 48 << 10;
-/// Most records that are looked through for turns at once.
+/// Most records searched for turns at a time.
 const MAX_LOOKED_AT: usize = 10_000;
 
 /// How facts are extracted.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExtractOptions {
-    /// Turns that are given to the extractor at once: 1 to 100. Default 20.
+    /// How many turns the extractor gets at once: 1 to 100. Default 20.
     pub batch: usize,
     /// How often turns are tried before they are set aside. Default 5.
     pub max_attempts: u32,
-    /// For how long nobody else takes up the turns that an extractor was given. It should be longer than the extractor takes;
-    /// after a kill it is how long they wait. Default 10 minutes.
+    /// How long nobody else takes up the turns given to an extractor. It should exceed the extractor's time limit;
+    /// after a kill, turns wait this long. Default 10 minutes.
     pub lease: Duration,
-    /// The quota of the scope, which facts count against like turns.
+    /// The scope's quota, which facts count against like turns.
     pub quota: Quota,
 }
 
@@ -56,7 +56,7 @@ pub struct SetAside {
     pub at: Timestamp,
 }
 
-/// What waits, and what was done.
+/// What waits, and what has been done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ExtractStatus {
@@ -64,7 +64,7 @@ pub struct ExtractStatus {
     pub waiting: u64,
     /// Turns that were given up.
     pub aside: Vec<SetAside>,
-    /// Failed attempts on the turns that are first.
+    /// Failed attempts at the turns that are next.
     pub attempts: u32,
     /// When they are tried again, if that is later than now.
     pub again_at: Option<Timestamp>,
@@ -72,16 +72,16 @@ pub struct ExtractStatus {
     pub spent: Spent,
 }
 
-/// The queue of turns from which no facts were drawn yet. It is part of the scope's own entries: what waits is the log from a
-/// number on, so a turn waits from the moment at which it is stored, and no longer once it is forgotten. One queue has one
+/// The queue of turns from which no facts have been extracted yet. It is part of the scope's own entries: the log from
+/// some number on is what waits, so a turn waits from the moment it is stored until it is forgotten. Each queue has one
 /// extractor.
 #[derive(Debug)]
 pub struct ExtractionQueue {
     pub(super) recall: Recall<Arc<dyn Provider>>,
     pub(super) options: ExtractOptions,
-    /// Who this is among those that extract.
+    /// Identifies this queue's owner among those that extract.
     pub(super) owner: String,
-    /// Until when the extractor asks to be left alone, whatever the scope.
+    /// Until when the extractor asks to be left alone, for any scope.
     pub(super) rests_until: AtomicI64,
 }
 
@@ -89,9 +89,9 @@ pub struct ExtractionQueue {
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) turns: Vec<Found>,
-    /// The numbers that were looked at, also of what is not there any more.
+    /// The numbers examined, including those of records that are gone.
     pub(super) numbers: Vec<u64>,
-    /// Where the log goes on behind them.
+    /// Where the log continues after them.
     pub(super) next: u64,
 }
 
@@ -158,7 +158,7 @@ impl ExtractionQueue {
         })
     }
 
-    /// Lets what was set aside wait again, and everything without delay. How many turns were set aside.
+    /// Requeues what was set aside, and clears all delays. Returns how many turns had been set aside.
     ///
     /// # Errors
     /// The store's errors.
@@ -175,7 +175,7 @@ impl ExtractionQueue {
         Ok(changed.unwrap_or(0))
     }
 
-    /// Gives up what this queue took up and did not finish, so that nobody waits for it.
+    /// Releases what this queue claimed but did not finish, so that nobody waits for it.
     ///
     /// # Errors
     /// The store's errors.
@@ -211,7 +211,7 @@ impl ExtractionQueue {
         Err(contended())
     }
 
-    /// The turns that are next: those that are tried again, or else those behind the last that were looked at.
+    /// The turns that are next: those to be retried, or else those after the last that were examined.
     pub(super) async fn batch(&self, log: &Log<'_>, progress: &Progress) -> Result<Batch> {
         let most = progress.size.unwrap_or(self.options.batch).clamp(1, self.options.batch);
         if !progress.again.is_empty() {
@@ -246,7 +246,7 @@ impl ExtractionQueue {
         }
     }
 
-    /// The error where too many turns are set aside.
+    /// The error if too many turns are set aside.
     pub(super) fn too_many_aside() -> Error {
         Error::quota_exceeded(format!(
             "{MAX_ASIDE} turns of this scope are set aside; find out why, then let them be tried again"
@@ -255,7 +255,7 @@ impl ExtractionQueue {
     }
 }
 
-/// Whether facts may be drawn from what a record holds.
+/// Whether facts may be extracted from a record.
 fn waits(turn: &StoredTurn) -> bool {
     turn.derived.is_none() && turn.superseded_by.is_none()
 }

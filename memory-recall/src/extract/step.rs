@@ -1,4 +1,4 @@
-//! One step of an extraction: some turns, one question to the extractor, one transaction.
+//! One step of an extraction: some turns, one request to the extractor, one transaction.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::store::log::{ATTEMPTS, Log, contended, cut};
 use crate::store::progress::{Aside, Claim, Progress, Spent};
 use crate::store::record::{self, Record};
 
-/// Longest text of a turn that an extractor is given, in bytes.
+/// Longest text of a turn given to an extractor, in bytes.
 const MAX_TURN_BYTES: usize = 16 << 10;
-/// Known facts that an extractor is given.
+/// Most known facts given to an extractor.
 const KNOWN_FACTS: usize = 30;
-/// Bytes of the turns by which known facts are found.
+/// How many bytes of the turns are used to find known facts.
 const QUESTION_BYTES: usize = 4 << 10;
-/// The first delay after a refusal or a timeout; each further one is four times as long.
+/// The first delay after a refusal or timeout; each later one is four times as long.
 const FIRST_DELAY: Duration = Duration::from_secs(10);
 /// The longest delay.
 const MAX_DELAY: Duration = Duration::from_secs(3_600);
@@ -35,19 +35,19 @@ pub enum Step {
     Idle,
     /// Facts were drawn, possibly none.
     Extracted(Extracted),
-    /// Not yet: somebody else is at it, or an attempt failed a moment ago.
+    /// Not yet: somebody else is working on it, or an attempt has just failed.
     Wait {
         /// Until when.
         until: Timestamp,
     },
-    /// An attempt failed and will be repeated, perhaps with fewer turns.
+    /// An attempt failed and will be repeated, possibly with fewer turns.
     Failed {
         /// Why.
         error: Error,
         /// Not before this time.
         again_at: Timestamp,
     },
-    /// The last attempt failed: these turns are left out from now on.
+    /// The last attempt failed; these turns are skipped from now on.
     SetAside {
         /// How many.
         turns: u64,
@@ -64,21 +64,21 @@ pub struct Extracted {
     pub turns: u64,
     /// Facts that were stored.
     pub facts: u64,
-    /// Facts that were there already, and are supported by these turns too.
+    /// Facts that already existed and are now supported by these turns too.
     pub known: u64,
     /// Facts that were superseded.
     pub superseded: u64,
-    /// Facts that were refused: without a turn that was given, or of the wrong shape.
+    /// Facts that were refused: without a given turn, or malformed.
     pub refused: u64,
     /// Facts left out because they, or all turns that support them, were forgotten.
     pub forgotten: u64,
 }
 
 impl ExtractionQueue {
-    /// Draws facts from the turns that are next.
+    /// Extracts facts from the turns that are next.
     ///
     /// # Errors
-    /// The store's errors, and those of the extractor that other turns would meet too; the turns go on waiting.
+    /// The store's errors, and errors of the extractor that would affect other turns too; the turns keep waiting.
     pub async fn step(&self, scope: &Scope, extractor: &dyn Extractor) -> Result<Step> {
         let log = self.log(scope)?;
         let batch = match self.claimed(&log).await? {
@@ -106,7 +106,7 @@ impl ExtractionQueue {
         }
     }
 
-    /// Takes up the turns that are next, so that nobody else does.
+    /// Claims the turns that are next, so that nobody else takes them.
     async fn claimed(&self, log: &Log<'_>) -> Result<Claimed> {
         let rests_until = self.rests_until.load(Ordering::Relaxed);
         for _ in 0..ATTEMPTS {
@@ -154,7 +154,7 @@ impl ExtractionQueue {
         Err(contended())
     }
 
-    /// The facts drawn before that are nearest to these turns.
+    /// The earlier facts that are nearest to these turns.
     async fn known(&self, log: &Log<'_>, turns: &[SourceTurn]) -> Result<Vec<KnownFact>> {
         let texts: Vec<&str> = turns.iter().map(|turn| turn.text.as_str()).collect();
         let text = cut(texts.join("\n"), QUESTION_BYTES);
@@ -175,9 +175,9 @@ impl ExtractionQueue {
         Ok(known)
     }
 
-    /// Notes a failed attempt: it is repeated later, or with fewer turns, until the turns are set aside.
+    /// Records a failed attempt: it is repeated later, or with fewer turns, until the turns are set aside.
     async fn failed(&self, scope: &Scope, batch: &Batch, error: Error, spent: Spent) -> Result<Step> {
-        // A model that refuses these turns refuses them later, too.
+        // A model that refuses these turns will refuse them later, too.
         let fewer = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::TooLarge)
             || error.kind() == ErrorKind::Unavailable && error.retry() == Retry::Never;
         let later =
@@ -216,7 +216,7 @@ impl ExtractionQueue {
         })
     }
 
-    /// Notes an attempt that failed for a reason that is not the turns'.
+    /// Records an attempt that failed for reasons unrelated to the turns.
     async fn not_helped(&self, scope: &Scope, spent: Spent) -> Result<()> {
         let noted = self.change(scope, |progress| {
             progress.spent.add(spent);
@@ -236,7 +236,7 @@ enum Claimed {
     Not(Step),
 }
 
-/// The turns as an extractor is given them.
+/// The turns in the form given to an extractor.
 fn given(batch: &Batch) -> Result<Vec<SourceTurn>> {
     let of = |found: &crate::changes::Found| {
         let turn = &found.turn;
@@ -252,7 +252,7 @@ fn given(batch: &Batch) -> Result<Vec<SourceTurn>> {
     batch.turns.iter().map(of).collect()
 }
 
-/// How long to wait after so many attempts.
+/// How long to wait after this many attempts.
 fn delay(attempts: u32, retry: Retry) -> Duration {
     let own = FIRST_DELAY.saturating_mul(4_u32.saturating_pow(attempts.saturating_sub(1)));
     let asked = if let Retry::After(asked) = retry { asked } else { Duration::ZERO };

@@ -47,7 +47,7 @@ pub(super) fn end_of_month(year: i64, month: i64) -> Day {
     if month == 12 { day(year, 12, 31) } else { day(year, month + 1, 1) - 1 }
 }
 
-/// The first day of the month that lies `months` before that of `from`.
+/// The first day of the month that is `months` before that of `from`.
 pub(super) fn months_before(from: Day, months: i64) -> Day {
     let (year, month, _) = date(from);
     let count = year * 12 + month - 1 - months;

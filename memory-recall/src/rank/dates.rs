@@ -9,8 +9,8 @@ pub(super) struct Window {
     pub(super) last: Day,
 }
 
-/// Days after an event at which it is still talked about, and before it, as a share of the window's length but at least
-/// this many.
+/// For how long after and before an event people talk about it: a share of the window's length, but at least this many
+/// days.
 const AFTER: (f64, f64) = (0.5, 4.0);
 const BEFORE: (f64, f64) = (0.25, 2.0);
 
@@ -19,7 +19,7 @@ impl Window {
         Self { first, last }
     }
 
-    /// 1 within the window, and less the further away a day is.
+    /// 1 within the window, decreasing with a day's distance from it.
     pub(super) fn nearness(&self, day: Day) -> f64 {
         let (distance, (share, least)) = if day > self.last {
             (day - self.last, AFTER)
@@ -35,8 +35,8 @@ impl Window {
     }
 }
 
-/// The windows that `text` names. `today` is the day of the question, from which relative ones count; `span` are the
-/// first and the last day of what can be found, so that a month without a year is one of those years.
+/// The windows that `text` names. Relative ones count from `today`, the day of the question. `span` is the first and
+/// last day of what can be found, so a month without a year is in one of those years.
 pub(super) fn windows(text: &str, today: Day, span: (Day, Day)) -> Vec<Window> {
     let text = text.to_lowercase();
     let words: Vec<&str> = text
@@ -49,7 +49,7 @@ pub(super) fn windows(text: &str, today: Day, span: (Day, Day)) -> Vec<Window> {
     while at < words.len() && found.len() < MAX_WINDOWS {
         let (begin, before) = (at, found.len());
         at += reader.read(at, &mut found).max(1);
-        // `as of May` asks for what was said at any time until then.
+        // `as of May` asks for what was said at any time before.
         if begin >= 2 && words.get(begin - 2..begin) == Some(&["as", "of"]) {
             found.truncate(before);
         }
@@ -109,7 +109,7 @@ enum Unit {
     Year,
 }
 
-/// Reads what begins at a word. Returns how many words it took, 0 if none.
+/// Reads what starts at a word. Returns how many words it took, 0 if none.
 type Read<'a> = fn(&Reader<'a>, usize, &mut Vec<Window>) -> usize;
 
 impl Reader<'_> {
@@ -117,7 +117,7 @@ impl Reader<'_> {
         self.words.get(at).copied().unwrap_or_default()
     }
 
-    /// Reads what begins at a word. Returns how many words it took, 0 if none.
+    /// Reads what starts at a word. Returns how many words it took, 0 if none.
     fn read(&self, at: usize, found: &mut Vec<Window>) -> usize {
         let word = self.word(at);
         let tries: [Read<'_>; 8] = [
@@ -151,7 +151,7 @@ impl Reader<'_> {
         if first.1 == 0 || !joins.contains(&self.word(join)) {
             return 0;
         }
-        // A date without a year is that of the year that fits the other one.
+        // A date without a year is in the year that fits the other date.
         let (mut ends, taken) = self.end(join + 1, self.span);
         if let ([begin], true) = (first.0.as_slice(), ends.len() > 1) {
             ends = self.end(join + 1, (begin.first, begin.first + A_YEAR)).0;
@@ -254,7 +254,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The year, or those of the span, at most four of them.
+    /// The given year, or those of the span, at most four of them.
     fn years(&self, year: Option<i64>, month: i64) -> impl Iterator<Item = i64> {
         let (first, last) = self.span;
         let end = date(last.max(first)).0;
@@ -297,7 +297,7 @@ impl Reader<'_> {
             return 2;
         }
         let named = month(self.word(at + 1)).map(|month| (month, month));
-        // `last May 8th` and `last May 2023` have a date of their own.
+        // `last May 8th` and `last May 2023` contain a date.
         let dated = ordinal(self.word(at + 2)).or(year(self.word(at + 2))).is_some();
         if let Some((first, last)) = season(self.word(at + 1)).or(named.filter(|_| !dated)) {
             let (year, month, _) = date(today);
@@ -347,8 +347,7 @@ impl Reader<'_> {
         next - at
     }
 
-    /// `yesterday`, `the day before yesterday`, `the week before last`, `on Monday`, `the weekend`, and days with a name of
-    /// their own.
+    /// `yesterday`, `the day before yesterday`, `the week before last`, `on Monday`, `the weekend`, and named days.
     fn named(&self, at: usize, found: &mut Vec<Window>) -> usize {
         let (word, next, today) = (self.word(at), self.word(at + 1), self.today);
         match (word, next, self.word(at + 2)) {
@@ -405,7 +404,8 @@ impl Reader<'_> {
         1
     }
 
-    /// The latest such day before the question, and the week after it: who asks on a Friday about Monday may mean either.
+    /// The latest such day before the question, and the one a week earlier: a question on Friday about Monday may mean
+    /// either.
     fn push_weekday(&self, name: usize, found: &mut Vec<Window>) {
         let name = i64::try_from(name).unwrap_or_default();
         let back = (weekday(self.today) - name).rem_euclid(7);
@@ -506,7 +506,7 @@ mod tests {
 
     type Date = (i64, i64, i64);
 
-    /// The windows of a text that is asked on Thursday, 26 November 2026, of turns since June 2024.
+    /// The windows of a text asked on Thursday, 26 November 2026, about turns since June 2024.
     fn asked(text: &str) -> Vec<(Date, Date)> {
         let today = day(2026, 11, 26);
         let found = windows(text, today, (day(2024, 6, 1), today));
@@ -565,10 +565,10 @@ mod tests {
         ] {
             assert_eq!(asked(text), [(first, last)], "{text}");
         }
-        // Without a year it is that of each year.
+        // Without a year, it matches every year.
         let years: Vec<_> = asked("between June and August").into_iter().collect();
         assert_eq!(years, [2024, 2025, 2026].map(|year| ((year, 6, 1), (year, 8, 31))));
-        // What is no range stays two dates.
+        // If they do not form a range, they stay two dates.
         assert_eq!(asked("between 2026 and 2025"), [asked("2026"), asked("2025")].concat());
         assert_eq!(asked("from Oslo to march").len(), 0);
         assert_eq!(asked(&"from between ".repeat(10_000)), []);

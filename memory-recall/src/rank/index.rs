@@ -1,4 +1,4 @@
-//! The turns of one scope: what is kept of each.
+//! The turns of one scope, and what is kept of each.
 
 use std::collections::{BTreeSet, HashMap};
 use std::mem::size_of;
@@ -28,7 +28,7 @@ pub struct Index {
     session_bytes: usize,
     /// By the number of the session.
     pub(super) lasts: Vec<u32>,
-    /// Sessions whose turns are linked as they came, until [`Index::settle`].
+    /// Sessions whose turns are linked in order of arrival until [`Index::settle`].
     unsorted: BTreeSet<u32>,
     /// Turns that were passed on the way to the places of new ones since then.
     passed: usize,
@@ -39,7 +39,7 @@ pub struct Index {
     pub(super) assistants: usize,
 }
 
-/// What is kept of a turn, beside its words and its vector.
+/// What is kept of a turn, besides its words and vector.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) number: u64,
@@ -63,8 +63,8 @@ impl Index {
         Self::default()
     }
 
-    /// Adds a turn, or replaces the one with its number. Turns are mostly added in order of their numbers, and of their times;
-    /// after many that were not, [`Index::settle`] puts them in order.
+    /// Adds a turn, or replaces the one with its number. Turns mostly arrive in order of their numbers and times; after
+    /// adding many that do not, [`Index::settle`] sorts them.
     pub fn insert(&mut self, turn: &Turn) {
         self.remove(turn.number);
         let slot = number(self.slots.len());
@@ -128,8 +128,8 @@ impl Index {
         self.slots.get_mut(place(slot))
     }
 
-    /// Puts a slot at its place in its session, from the end: turns are mostly added in their order. Where that would take too
-    /// long, the session is sorted once, later.
+    /// Puts a slot at its place in its session, searching from the end, since turns mostly arrive in order. If that
+    /// would take too long, the session is sorted once, later.
     fn link(&mut self, slot: u32) {
         let Some((session, order)) = self.slot(slot).map(|new| (new.session, (new.at, new.number))) else {
             return;
@@ -156,7 +156,7 @@ impl Index {
         self.join(session, slot, next);
     }
 
-    /// Sorts the sessions to which many turns were added out of their order.
+    /// Sorts the sessions that received many turns out of order.
     pub fn settle(&mut self) {
         self.passed = 0;
         for session in std::mem::take(&mut self.unsorted) {
@@ -191,9 +191,10 @@ impl Index {
         }
     }
 
-    /// Removes a turn with everything known of it. Returns whether it was there.
+    /// Removes a turn with everything known about it. Returns whether it existed.
     ///
-    /// The places of its words, not the words in their order, stay in memory until enough turns were removed.
+    /// The postings of its words, though not their order in the text, stay in memory until enough turns have been
+    /// removed.
     pub fn remove(&mut self, number: u64) -> bool {
         let Some(at) = self.by_number.remove(&number) else { return false };
         self.vectors.clear(at);
@@ -220,7 +221,7 @@ impl Index {
         true
     }
 
-    /// Frees what removed turns left.
+    /// Frees what removed turns left behind.
     fn compact(&mut self) {
         self.settle();
         let mut moved = Vec::with_capacity(self.slots.len());
@@ -288,8 +289,8 @@ impl Index {
             + self.lasts.capacity() * (size_of::<u32>() + size_of::<u64>())
     }
 
-    /// The question's text as an embedder is given it: without the names of the scope's speakers, which would outweigh
-    /// what is asked.
+    /// The question's text in the form given to an embedder: without the names of the scope's speakers, which would
+    /// outweigh the actual question.
     #[must_use]
     pub fn masked(&self, text: &str) -> String {
         self.speakers.masked(text)

@@ -1,4 +1,4 @@
-//! BM25 of turns, of their windows and of their sessions, in one walk over the lists of the question's terms.
+//! BM25 of turns, their windows and their sessions, in one pass over the postings of the question's terms.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ pub(super) struct Lexical {
     pub(super) turn: Vec<f32>,
     pub(super) window: Vec<f32>,
     pub(super) session: Vec<f32>,
-    /// The part of the question's terms that a turn has, weighted by how rare they are: 0 to 1.
+    /// Which part of the question's terms a turn has, weighted by rarity: 0 to 1.
     pub(super) covered: Vec<f32>,
 }
 
@@ -26,13 +26,13 @@ struct Parameters {
     mean: f32,
 }
 
-/// Mean tokens of a turn up to which turns are short, and from which on they are long.
+/// Turns are short up to this mean number of tokens, and long from the next one on.
 const SHORT: f32 = 30.0;
 const LONG: f32 = 100.0;
 
 impl Parameters {
-    /// Those that are given. Otherwise short turns want .9 and .4, as Trotman, Jia and Crane (2012) found for short texts, long
-    /// ones 1.2 and .75, the usual values for articles.
+    /// The given parameters. Otherwise, short turns get .9 and .4, which Trotman, Jia and Crane (2012) found for short
+    /// texts, and long ones 1.2 and .75, the usual values for articles.
     fn of(documents: usize, tokens: u64, given: Option<Bm25>) -> Self {
         #[allow(clippy::cast_precision_loss, reason = "24 bits are enough for a mean")]
         let mean = (tokens as f32 / documents.max(1) as f32).max(1.0);
@@ -73,7 +73,7 @@ impl Frequencies {
         }
     }
 
-    /// Calls `each` with what was added, and forgets it.
+    /// Calls `each` with what was added, and clears it.
     fn drain(&mut self, mut each: impl FnMut(u32, u32)) {
         for at in self.touched.drain(..) {
             if let Some(sum) = self.all.get_mut(place(at)) {

@@ -1,7 +1,7 @@
-//! Ranking of turns: pure functions over an index in memory, without I/O and clock.
+//! Ranking of turns: pure functions over an index in memory, without I/O or a clock.
 //!
-//! The score of a turn is a weighted sum of [signals](Signal). What each is, and why it weighs what it does, is in
-//! `docs/spec/recall.md`.
+//! The score of a turn is a weighted sum of [signals](Signal). `docs/spec/recall.md` explains each of them and its
+//! weight.
 
 mod calendar;
 mod dates;
@@ -23,7 +23,7 @@ pub use signal::{Bm25, Signal, Weights};
 /// One turn of a conversation, as the index sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// Its number in the scope: grows in the order in which turns were added, and is never reused.
+    /// Its number in the scope: grows in the order of adding, and is never reused.
     pub number: u64,
     /// What was said.
     pub text: String,
@@ -35,7 +35,7 @@ pub struct Turn {
     pub session: Option<String>,
     /// When it was said, if known.
     pub at: Option<Timestamp>,
-    /// The number of the turn that it answers, if known.
+    /// The number of the turn it answers, if known.
     pub answers: Option<u64>,
     /// What a picture that was sent along shows.
     pub caption: Option<String>,
@@ -60,7 +60,7 @@ impl Turn {
         }
     }
 
-    /// The text that an embedder is given for a turn.
+    /// The text of a turn in the form given to an embedder.
     #[must_use]
     pub fn embedded_text(text: &str, caption: Option<&str>) -> String {
         match caption {
@@ -75,8 +75,8 @@ impl Turn {
 pub struct Question {
     /// In plain words.
     pub text: String,
-    /// When it is asked: what "yesterday" counts from. Turns said later are not found. Without it, relative dates count
-    /// from the last turn.
+    /// The time of the question, from which "yesterday" counts. Turns said later are not found. Without it, relative
+    /// dates count from the last turn.
     pub at: Option<Timestamp>,
     /// The embedding of [`Index::masked`] of the text, if there is one.
     pub vector: Option<Vec<f32>>,
@@ -98,9 +98,10 @@ pub struct Ranked {
     pub number: u64,
     /// Orders this answer; finite.
     pub score: f64,
-    /// How near question and turn are, whatever the other turns: 0 to 1, and 1 for the same words. Thresholds apply to it.
+    /// Similarity of question and turn, independent of other turns: 0 to 1, and 1 for the same words. Thresholds apply
+    /// to it.
     pub similarity: f64,
-    /// What the score is made of.
+    /// The components of the score.
     pub shares: Vec<Share>,
 }
 

@@ -16,7 +16,7 @@ use super::{Question, Ranked, Share, place};
 /// Turns found first that the feedback signal looks at.
 const FEEDBACK_TURNS: usize = 5;
 
-/// What a question asks of this scope.
+/// What a question asks about this scope.
 struct Asked {
     /// Speakers it names, ascending.
     named: Vec<u32>,
@@ -30,8 +30,8 @@ impl Asked {
     }
 }
 
-/// How the raw values of a signal become 0 to 1: the least of what may be found is 0 and the greatest 1; where all are the same,
-/// 1 unless they are 0.
+/// Scales the raw values of a signal to 0 to 1: the least among what may be found becomes 0, the greatest 1. If all are
+/// equal, they become 1, unless they are 0.
 #[derive(Clone, Copy, Default)]
 struct Scale {
     least: f32,
@@ -77,11 +77,11 @@ struct Search<'a> {
     /// Whether a slot may be found.
     eligible: Vec<bool>,
     lexical: Lexical,
-    /// Of each slot with the question; none without vectors to compare.
+    /// The question's cosine with each slot; empty if there are no vectors to compare.
     cosines: Vec<f32>,
     /// The greatest cosine in each session.
     session_cosines: Vec<f32>,
-    /// Of each slot with the turns found first.
+    /// Each slot's cosine with the turns found first.
     feedback: Vec<f32>,
     asked: Asked,
     /// The role that the question is about.
@@ -94,7 +94,7 @@ struct Search<'a> {
 impl Index {
     /// The best `limit` turns for which `eligible` is true, best first, ties by number.
     ///
-    /// Statistics are those of all turns, whatever is eligible.
+    /// Statistics cover all turns, whatever is eligible.
     #[must_use]
     pub fn search(
         &self,
@@ -109,7 +109,7 @@ impl Index {
             search.add_feedback();
         }
         let ranked = search.best(limit).into_iter().filter_map(|at| search.ranked(at));
-        // A neighbour of what was found, for which nothing speaks itself.
+        // Leave out mere neighbours of what was found, which nothing else supports.
         let mut ranked: Vec<Ranked> =
             ranked.filter(|found| !found.shares.is_empty() || found.similarity > 0.0).collect();
         ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.number.cmp(&b.number)));
@@ -117,7 +117,7 @@ impl Index {
     }
 
     fn asked(&self, question: &Question) -> Asked {
-        // What will be said in the future cannot be meant.
+        // What is said later cannot be meant.
         let said_before = |at: &Timestamp| question.at.is_none_or(|asked| *at <= asked);
         let times = self.slots.iter().filter(|slot| !slot.removed).filter_map(|slot| slot.at);
         let times = times.filter(said_before);
@@ -153,7 +153,7 @@ impl<'a> Search<'a> {
         let lexical = index.lexical(&index.terms(&index.masked(&question.text)), weights.bm25());
         let cosines = question.vector.as_deref().and_then(|vector| index.vectors.cosines(vector));
         let mut cosines = cosines.unwrap_or_default();
-        // What has no vector must not lose to what has one and fewer of the words.
+        // A turn without a vector must not lose to one with a vector and fewer of the words.
         index.vectors.fill_missing(&mut cosines, &lexical.covered);
         let mut session_cosines = vec![0.0_f32; if cosines.is_empty() { 0 } else { index.lasts.len() }];
         for (slot, (cosine, eligible)) in index.slots.iter().zip(cosines.iter().zip(&eligible)) {
@@ -315,8 +315,8 @@ impl<'a> Search<'a> {
         self.totals = self.index.slots.iter().zip(&self.eligible).enumerate().map(total).collect();
     }
 
-    /// The best slots: of those that have, or are beside, a word of the question, or have a vector to compare, or are of the
-    /// time or the speaker asked for.
+    /// The best slots among those that contain or are next to a word of the question, have a vector to compare, or
+    /// match its time or speaker.
     fn best(&self, limit: usize) -> Vec<u32> {
         let all = !self.cosines.is_empty() || !self.asked.windows.is_empty();
         let speakers = self.index.slots.iter().map(|slot| slot.speaker);

@@ -2,13 +2,13 @@
 
 use memory_core::{Error, Result};
 
-/// What the score of a turn is made of. Each is 0 to 1 for one question, or scaled to that over the turns that may be
+/// The components of a turn's score. Each is 0 to 1 for one question, or scaled to that over the turns that may be
 /// found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// BM25 of the turn.
     Lexical,
-    /// BM25 of the turn with those before and after it.
+    /// BM25 of the turn together with its neighbours.
     Window,
     /// BM25 of its session.
     SessionLexical,
@@ -44,9 +44,9 @@ pub(super) const SIGNALS: usize = 16;
 
 /// Name and default weight of each signal.
 ///
-/// BM25 of a turn is the unit. The others are round numbers near what coordinate ascent found on each half of two sets of
-/// dialogues (two people, a user with an assistant), one set of weights for both; `docs/evaluation.md` has the figures.
-/// Where a remark names another reason, the figures only chose the size.
+/// BM25 of a turn is the unit. The others are round numbers near those that coordinate ascent found on each half of two
+/// sets of dialogues (between two people, and between a user and an assistant), with one set of weights for both;
+/// `docs/evaluation.md` has the figures. If a remark gives another reason, the figures only determined the size.
 const TABLE: [(Signal, &str, f64); SIGNALS] = [
     (Signal::Lexical, "lexical", 1.0),
     // An answer seldom repeats the words of what it answers.
@@ -54,11 +54,11 @@ const TABLE: [(Signal, &str, f64); SIGNALS] = [
     // People keep to a topic for a session.
     (Signal::SessionLexical, "session_lexical", 0.5),
     (Signal::Dense, "dense", 1.4),
-    // No gain beside the window.
+    // No gain in addition to the window.
     (Signal::PreviousDense, "previous_dense", 0.0),
     (Signal::NextDense, "next_dense", 0.2),
     (Signal::SessionDense, "session_dense", 1.2),
-    // Who asks about somebody mostly wants what that person said.
+    // A question about somebody is mostly about what that person said.
     (Signal::Speaker, "speaker", 1.2),
     (Signal::Role, "role", 1.2),
     // Few questions name a time, and those that do mean it.
@@ -147,7 +147,7 @@ impl Weights {
         self.of.get(signal as usize).copied().unwrap_or_default()
     }
 
-    /// With another weight of a signal; one that is not finite is 0.
+    /// The same with another weight for a signal; a weight that is not finite becomes 0.
     #[must_use]
     pub fn with(mut self, signal: Signal, weight: f64) -> Self {
         if let Some(slot) = self.of.get_mut(signal as usize) {
@@ -156,13 +156,13 @@ impl Weights {
         self
     }
 
-    /// The parameters of BM25; `None`: those that suit the mean length of turns.
+    /// The parameters of BM25; `None` for those that suit the mean length of turns.
     #[must_use]
     pub fn bm25(&self) -> Option<Bm25> {
         self.bm25
     }
 
-    /// With these parameters of BM25, for turns, windows and sessions alike.
+    /// The same with these parameters of BM25, for turns, windows and sessions alike.
     #[must_use]
     pub fn with_bm25(mut self, bm25: Bm25) -> Self {
         self.bm25 = Some(bm25);

@@ -8,10 +8,10 @@ use super::text::{base, words};
 use super::words::is_form;
 use super::{NONE, number, place};
 
-/// What chats call a speaker who has no name.
+/// Names that chats give to unnamed speakers.
 const NO_NAMES: [&str; 8] = ["user", "human", "assistant", "ai", "bot", "model", "system", "tool"];
 
-/// Every speaker with a name, and how many turns each has.
+/// Every named speaker, and how many turns each has.
 #[derive(Debug, Default)]
 pub(super) struct Speakers {
     numbers: HashMap<Box<str>, u32>,
@@ -98,7 +98,7 @@ impl Speakers {
         let mut rest = text;
         let mut stays = HashMap::new();
         for word in words(text) {
-            // A word is a part of the text: the distance of the two gives its place.
+            // The word is a slice of the text, so their distance gives its position.
             let Some((before, after)) = rest.split_once(word) else { continue };
             masked.push_str(before);
             // A word that is more than a name stays.
@@ -113,8 +113,9 @@ impl Speakers {
         if masked.chars().any(char::is_alphanumeric) { masked } else { text.to_owned() }
     }
 
-    /// The speakers whose name a word is: a whole word of it, or else the beginning of one, as `Deb` is of `Deborah`, or a form,
-    /// as `Ивану` is of `Иван`; in scripts without capitals, where words run together, also what has it within.
+    /// The speakers whose name matches a word: a whole word of it, or else the start of one (`Deb` of `Deborah`) or a
+    /// form of one (`Ивану` of `Иван`). In scripts without capitals, where words run together, a name inside it matches
+    /// too.
     fn matching(&self, word: &str, cased: bool) -> Vec<(u32, Match)> {
         // `Will` may be a speaker, `will` is a word.
         if cased && !word.starts_with(char::is_uppercase) && word.is_ascii() {

@@ -1,6 +1,6 @@
-//! What the words of a turn or a question show beside their topic.
+//! What the words of a turn or question reveal apart from their topic.
 
-/// What a turn's text has.
+/// Features of a turn's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
     /// It ends in a question.
@@ -109,7 +109,7 @@ pub(super) struct Wants {
     pub(super) when: bool,
     /// A number.
     pub(super) number: bool,
-    /// What the assistant said, and not what the user said.
+    /// It asks for what the assistant said, not the user.
     pub(super) assistant: bool,
 }
 
@@ -186,7 +186,7 @@ impl Wants {
     }
 }
 
-/// In the past tense: who asks the assistant to suggest something asks about himself.
+/// In the past tense: somebody who asks the assistant to suggest something asks about themselves.
 const ASSISTANT_SAID: [&str; 20] = [
     "said",
     "told",

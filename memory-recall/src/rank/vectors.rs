@@ -1,4 +1,4 @@
-//! The turns' embeddings, a byte a dimension.
+//! The turns' embeddings, one byte per dimension.
 
 use super::place;
 
@@ -7,7 +7,7 @@ use super::place;
 pub(super) struct Vectors {
     dimensions: usize,
     rows: Vec<i8>,
-    /// What a row's numbers are multiplied by to give a unit vector; 0 where a slot has no vector.
+    /// The factor that turns a row's numbers into a unit vector; 0 if a slot has no vector.
     scales: Vec<f32>,
 }
 
@@ -73,14 +73,14 @@ impl Vectors {
         self.rows.get(at * dimensions..(at + 1) * dimensions).unwrap_or_default()
     }
 
-    /// The cosine of each slot's vector with `question`, 0 where a slot has none; `None` where nothing can be compared.
+    /// The cosine of each slot's vector with `question`, 0 if a slot has none; `None` if nothing can be compared.
     pub(super) fn cosines(&self, question: &[f32]) -> Option<Vec<f32>> {
         let question = Question::new(question, self.dimensions)?;
         let scores = self.rows.chunks_exact(self.dimensions).zip(&self.scales);
         Some(scores.map(|(row, scale)| question.dot(row) * scale).collect())
     }
 
-    /// Gives slots without a vector what `others` says.
+    /// Gives slots without a vector the value from `others`.
     pub(super) fn fill_missing(&self, cosines: &mut [f32], others: &[f32]) {
         for ((cosine, scale), other) in cosines.iter_mut().zip(&self.scales).zip(others) {
             if *scale == 0.0 {

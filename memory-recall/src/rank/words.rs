@@ -7,7 +7,7 @@ use memory_core::lexical::Analyzer;
 
 use super::place;
 
-/// Terms with the slots of the turns that contain them. A slot is only ever added at the end.
+/// Terms with the slots of the turns that contain them. Slots are only ever appended.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     terms: HashMap<Box<str>, u32>,
@@ -18,7 +18,7 @@ pub(super) struct Words {
     scratch: Vec<u32>,
 }
 
-/// For each turn, the distance to the slot before it and the term's frequency, as variable-length numbers.
+/// For each turn, the distance from the previous slot and the term's frequency, as variable-length numbers.
 #[derive(Debug, Default)]
 struct List {
     bytes: Vec<u8>,
@@ -27,7 +27,7 @@ struct List {
 
 impl List {
     fn push(&mut self, slot: u32, frequency: u32) {
-        // Most terms occur once in a turn: the lowest bit says so.
+        // Most terms occur once in a turn, which the lowest bit says.
         let distance = u64::from(slot.saturating_sub(self.next)) << 1;
         if frequency == 1 {
             write(&mut self.bytes, distance);
@@ -67,8 +67,8 @@ fn beginning(word: &str) -> &str {
     word.char_indices().nth(3).map_or(word, |(end, _)| word.get(..end).unwrap_or(word))
 }
 
-/// Whether two words have the same beginning, and endings that are short beside it: one letter after three, two after four, three
-/// after more.
+/// Whether two words start the same and their endings are comparatively short: one letter after three, two after four,
+/// three after more.
 pub(super) fn is_form(a: &str, b: &str) -> bool {
     let (a, b) = (bare(a), bare(b));
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
@@ -118,7 +118,7 @@ impl Words {
                 list.push(slot, u32::try_from(same.len()).unwrap_or(u32::MAX));
             }
         }
-        // One huge turn must not keep its buffer for ever.
+        // One huge turn must not keep its buffer allocated forever.
         scratch.shrink_to(4096);
         tokens
     }
@@ -153,7 +153,7 @@ impl Words {
         forms
     }
 
-    /// Keeps the slots that `moved` gives a new place, in the same order, and the terms that they contain.
+    /// Keeps the slots that `moved` gives a new position, in the same order, and their terms.
     pub(super) fn keep(&mut self, moved: impl Fn(u32) -> Option<u32>) {
         let mut kept = Words::default();
         for (term, number) in self.terms.drain() {

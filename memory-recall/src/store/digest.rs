@@ -1,4 +1,4 @@
-//! Digests of messages: by what they are recognised when they come again, and all that stays of a forgotten one.
+//! Digests of messages: they identify repeated messages, and are all that is left of forgotten ones.
 
 use memory_core::Scope;
 use memory_core::layer::{FactId, Message, Role};
@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 /// Hexadecimal digits of a digest.
 const DIGITS: usize = 32;
 
-/// The digest by which a message is known: of its id, or else of its content. It is the id of its fact.
+/// The digest that identifies a message: of its id, or else of its content. It is the id of its fact.
 pub(crate) fn of_message(scope: &Scope, message: &Message) -> String {
     match &message.id {
         Some(id) => digest(scope, "id", &[id.as_bytes()]),
@@ -36,7 +36,7 @@ pub(crate) fn of_parts(
     content: &str,
     caption: Option<&str>,
 ) -> String {
-    // Of a picture without words, the caption tells it from others. No content has a NUL.
+    // A picture without words is told apart by its caption. No content contains a NUL.
     let caption = caption.filter(|_| content.trim().is_empty()).map(|caption| format!("\0{caption}"));
     let content = caption.as_deref().unwrap_or(content);
     let role = match role {
@@ -55,12 +55,12 @@ pub(crate) fn of_id(scope: &Scope, id: &str) -> String {
     digest(scope, "id", &[id.as_bytes()])
 }
 
-/// The digest of what is said anew, in the words of a turn that was corrected; `after` is that turn's.
+/// The digest of something said again in the words of a corrected turn; `after` is that turn's digest.
 pub(crate) fn said_anew(scope: &Scope, after: &str) -> String {
     digest(scope, "anew", &[after.as_bytes()])
 }
 
-/// The digest of a derived fact; `after` is that of an earlier fact with the same words that was superseded.
+/// The digest of a derived fact; `after` is that of an earlier, superseded fact with the same words.
 pub(crate) fn of_fact(scope: &Scope, text: &str, after: &str) -> String {
     digest(scope, "fact", &[text.as_bytes(), after.as_bytes()])
 }
@@ -71,7 +71,8 @@ pub(crate) fn is_digest(id: &FactId) -> bool {
     id.len() == DIGITS && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-/// The scope is part of every digest: two scopes share no id, and a digest says nothing to who does not know the scope.
+/// The scope is part of every digest: two scopes share no id, and a digest reveals nothing to anyone who does not know
+/// the scope.
 fn digest(scope: &Scope, what: &str, parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new().chain_update(scope.digest().as_bytes()).chain_update(what);
     for part in parts {

@@ -1,4 +1,5 @@
-//! What is known of digests. Those of what was forgotten share entries, because they stay, and count against a quota, for ever.
+//! What is known about digests. Those of forgotten content share entries, because they stay forever and count against a
+//! quota.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use super::keys;
 use super::log::{Log, item};
 use super::record::{self, Known};
 
-/// Digests of a page. Those for which it has no room are on the pages whose prefix is longer by one digit.
+/// Most digests on a page. Further ones go to the pages whose prefix is one digit longer.
 const MOST: usize = 512;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -21,7 +22,7 @@ struct Page {
     full: bool,
 }
 
-/// A page as it was read; without a version it is not there.
+/// A page as read; without a version it does not exist.
 #[derive(Debug, Default)]
 struct SeenPage {
     version: Option<u64>,
@@ -70,7 +71,7 @@ impl Forgotten {
         Self::behind(log, first, digests).await
     }
 
-    /// As [`Forgotten::of`], given the first page.
+    /// Like [`Forgotten::of`], given the first page.
     async fn behind(log: &Log<'_>, first: Option<Entry>, digests: &[&str]) -> Result<Self> {
         let mut pages = BTreeMap::new();
         let mut read = vec![(String::new(), first)];

@@ -4,9 +4,9 @@ use memory_core::{Error, Key, Result};
 
 /// The source of every entry of a conversation.
 pub const SOURCE: &str = "turn";
-/// What every key of a conversation begins with. It sorts behind every key that begins with an ASCII letter or digit.
+/// The prefix of every key of a conversation. It sorts after every key that starts with an ASCII letter or digit.
 pub const RESERVED_PREFIX: &str = "~turn/";
-/// What the keys of the log begin with: turns, in the order in which they were added, and what happened to them.
+/// The prefix of the log's keys: turns in the order in which they were added, and what happened to them.
 pub(crate) const LOG_PREFIX: &str = "~turn/log/";
 pub(crate) const ID_PREFIX: &str = "~turn/id/";
 pub(crate) const FORGOTTEN_PREFIX: &str = "~turn/forgotten/";
@@ -24,7 +24,7 @@ pub(crate) fn head() -> Result<Key> {
     Key::new(HEAD)
 }
 
-/// How far facts were derived. It is there once that began.
+/// The progress of extraction. Exists once that has begun.
 pub(crate) fn extract() -> Result<Key> {
     Key::new(EXTRACT)
 }
@@ -54,7 +54,7 @@ pub(crate) fn id(digest: &str) -> Result<Key> {
     Key::new(format!("{ID_PREFIX}{digest}"))
 }
 
-/// The page of digests that begin so, of what was forgotten.
+/// The page of forgotten digests that start with this prefix.
 pub(crate) fn forgotten(prefix: &str) -> Result<Key> {
     Key::new(format!("{FORGOTTEN_PREFIX}{prefix}"))
 }

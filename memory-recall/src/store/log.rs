@@ -18,11 +18,11 @@ use super::record::{self, Head, Record};
 pub(crate) const ATTEMPTS: usize = 64;
 /// Records read at once.
 pub(crate) const PAGE: usize = 1_000;
-/// Changes that one record tells of, which takes the place of the one before.
+/// Most changes in one record, which replaces the previous one.
 const MOST_TOLD: usize = 1_000;
-/// Bytes that a turn grows by when it is confirmed and superseded.
+/// How many bytes a turn may grow by when it is confirmed and superseded.
 pub(crate) const ROOM: usize = 256;
-/// Of an entry that holds nothing any more: it leaves by itself.
+/// For an entry that holds nothing any more, so that it goes away on its own.
 pub(crate) const SOON: Ttl = Ttl::After(Duration::from_millis(1));
 
 /// The conversation of a scope in a backend.
@@ -37,7 +37,7 @@ pub(crate) struct Log<'a> {
     changes: Mutex<Vec<DriftChange>>,
 }
 
-/// The head as it was read, with its version; neither is there before the first turn.
+/// The head as read, with its version; neither exists before the first turn.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SeenHead {
     pub(crate) version: Option<u64>,
@@ -50,7 +50,7 @@ impl SeenHead {
         self.head.as_ref().map_or(0, |head| head.next)
     }
 
-    /// The head that goes on from this one; the first begins an epoch.
+    /// The head that follows this one; the first begins an epoch.
     pub(crate) fn then(&self, next: u64, epoch: impl FnOnce() -> String) -> Head {
         match &self.head {
             Some(head) => Head { next, ..head.clone() },
@@ -58,7 +58,7 @@ impl SeenHead {
         }
     }
 
-    /// The write that moves the head, if nobody did since it was read.
+    /// The write that moves the head, provided that nobody has since it was read.
     pub(crate) fn moved_to(&self, head: &Head) -> Result<NewEntry> {
         let expect = self.version.map_or(Expect::Absent, Expect::Version);
         item(keys::head()?, record::written(head)?, expect, Ttl::Never)
@@ -75,7 +75,7 @@ impl Head {
 }
 
 impl Progress {
-    /// The write, if nobody wrote since `version`.
+    /// The write, provided that nobody has written since `version`.
     pub(crate) fn written(&self, version: Option<u64>) -> Result<NewEntry> {
         let expect = version.map_or(Expect::Absent, Expect::Version);
         item(keys::extract()?, record::written(self)?, expect, Ttl::Never)
@@ -99,7 +99,7 @@ impl<'a> Log<'a> {
         self
     }
 
-    /// Knows the store's limits, and takes down how its writes change the scope's token, if the backend has tokens.
+    /// Learns the store's limits, and records how its writes change the scope's token if the backend has tokens.
     pub(crate) fn observing(mut self, capabilities: &Capabilities) -> Self {
         self.max_value_bytes = capabilities.max_value_bytes;
         if !capabilities.drift.is_empty() {
@@ -113,8 +113,8 @@ impl<'a> Log<'a> {
         self.changes.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a new turn fits into an entry, with room for what may become of it. The backend behind the layer does not check
-    /// what it is given; what is too large could not be restored.
+    /// Whether a new turn fits into an entry, with room for later changes. The backend behind the layer does not check
+    /// its input; what is too large could not be restored.
     pub(crate) fn check_size(&self, turn: &NewEntry) -> Result<()> {
         let (bytes, most) = (turn.value.len_bytes(), self.max_value_bytes.saturating_sub(ROOM));
         if bytes > most {
@@ -142,7 +142,7 @@ impl<'a> Log<'a> {
         Ok(entries)
     }
 
-    /// How far facts were derived, with the entry's version; `None`: that never began.
+    /// The progress of extraction, with the entry's version; `None` if it never began.
     pub(crate) async fn progress(&self) -> Result<Option<(u64, Progress)>> {
         let entry = self.backend.get(self.scope, &keys::extract()?, GetOptions::uncounted()).await?;
         entry.map(|entry| Ok((entry.version, record::read(&entry)?))).transpose()
@@ -158,10 +158,11 @@ impl<'a> Log<'a> {
         Ok(self.backend.list(self.scope, query).await?.entries)
     }
 
-    /// Writes all of them or none. `None`: another writer was first, perhaps with the same, which a backend accepts as done.
+    /// Writes all or none. `None` if another writer was first, possibly with the same content, which a backend accepts
+    /// as done.
     pub(crate) async fn write(&self, mut items: Vec<NewEntry>, quota: Quota) -> Result<Option<()>> {
         let mut seen = BTreeSet::new();
-        // The second would be told from another writer's no more than a condition that fails.
+        // The second would look like another writer's, just like a failed condition.
         if let Some(twice) = items.iter().find(|item| !seen.insert(&item.key)) {
             return Err(Error::internal(format!("the record `{}` is written twice", twice.key)));
         }
@@ -176,8 +177,8 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// The writes by which readers learn that these records are gone: one record for all since the epoch began, which takes the
-    /// place of the one before. With too many the head begins an epoch instead.
+    /// The writes that tell readers that these records are gone: one record for all since the epoch began, which
+    /// replaces the previous one. If there are too many, the head begins an epoch instead.
     pub(crate) async fn forgot(
         &self,
         mut numbers: Vec<u64>,
@@ -198,8 +199,8 @@ impl<'a> Log<'a> {
         Ok(items)
     }
 
-    /// The writes by which readers learn when turns were confirmed. One record tells of all since the last correction, which orders
-    /// them: what was confirmed after it holds again.
+    /// The writes that tell readers when turns were confirmed. One record covers everything since the last correction,
+    /// which orders them: what is confirmed after it holds again.
     pub(crate) async fn confirmed(&self, pairs: Vec<(u64, i64)>, head: &mut Head) -> Result<Vec<NewEntry>> {
         let mut items = Vec::new();
         if pairs.is_empty() {
@@ -224,7 +225,7 @@ impl<'a> Log<'a> {
         entry.map(|entry| record::read(&entry).map(|record| (entry, record))).transpose()
     }
 
-    /// Moves the head behind every record of the log, and begins an epoch: for a log that was put together by other means
+    /// Moves the head past every record of the log, and begins an epoch: for a log that was put together by other means
     /// than ours, as by an import over another conversation.
     pub(crate) async fn repair(&self, seen: &SeenHead, epoch: String) -> Result<()> {
         let mut next = seen.next();
@@ -238,7 +239,7 @@ impl<'a> Log<'a> {
     }
 }
 
-/// A write of one of our entries. It is not found by words unless it is given some, and never by the backend's vectors.
+/// A write of one of our entries. It is found by words only if given some, and never by the backend's vectors.
 pub(crate) fn item(key: Key, value: Json, expect: Expect, ttl: Ttl) -> Result<NewEntry> {
     let mut entry = NewEntry::new(key, value);
     entry.options =
@@ -247,7 +248,7 @@ pub(crate) fn item(key: Key, value: Json, expect: Expect, ttl: Ttl) -> Result<Ne
     Ok(entry)
 }
 
-/// The write that leaves nothing of a record, if nobody changed it meanwhile.
+/// The write that clears a record, provided that nobody has changed it since.
 pub(crate) fn gone(entry: &Entry) -> Result<NewEntry> {
     item(entry.key.clone(), record::written(&Record::Gone)?, Expect::Version(entry.version), SOON)
 }
@@ -268,7 +269,7 @@ pub(crate) fn turn_item(
     Ok(entry)
 }
 
-/// At most so many bytes of a text.
+/// At most `most` bytes of a text.
 pub(crate) fn cut(mut text: String, most: usize) -> String {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     text.truncate(end);

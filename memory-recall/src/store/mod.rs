@@ -1,4 +1,4 @@
-//! The conversation as it is stored: keys, records and digests.
+//! The conversation in stored form: keys, records and digests.
 
 pub(crate) mod digest;
 pub(crate) mod forgotten;

@@ -1,4 +1,4 @@
-//! How far facts were derived from a conversation: the entry `~turn/extract`.
+//! The progress of extracting facts from a conversation: the entry `~turn/extract`.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,10 +33,10 @@ impl Spent {
 pub(crate) struct Progress {
     /// The number of the first record that was not looked at.
     pub(crate) next: u64,
-    /// Turns that were set aside and are to be tried again, before what is at `next`.
+    /// Turns that were set aside and will be retried, before those from `next` on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) again: Vec<u64>,
-    /// How often the turns that are first were tried.
+    /// How often the turns that are next have been tried.
     pub(crate) attempts: u32,
     /// How many turns to take at once, if fewer than usual.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,14 +52,14 @@ pub(crate) struct Progress {
     pub(crate) spent: Spent,
 }
 
-/// Who is at it, and until when nobody else is to begin.
+/// Who is working on it, and until when nobody else may begin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claim {
     pub(crate) by: String,
     pub(crate) until: i64,
 }
 
-/// A turn that was given up. It holds no words.
+/// A turn that was given up. Contains no words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Aside {
     pub(crate) n: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Aside {
 }
 
 impl Progress {
-    /// Removes turns that are forgotten. Whether it had any.
+    /// Removes forgotten turns. Returns whether it had any.
     pub(crate) fn forget(&mut self, gone: &dyn Fn(u64) -> bool) -> bool {
         let before = self.again.len() + self.aside.len();
         self.again.retain(|number| !gone(*number));
@@ -78,7 +78,7 @@ impl Progress {
         before != self.again.len() + self.aside.len()
     }
 
-    /// Takes these turns off what waits.
+    /// Removes these turns from what waits.
     pub(crate) fn done_with(&mut self, numbers: &[u64], next: u64) {
         self.again.retain(|number| !numbers.contains(number));
         self.next = self.next.max(next);

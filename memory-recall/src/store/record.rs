@@ -11,14 +11,14 @@ use super::vector::StoredVector;
 /// The head: where the log ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
-    /// Changes when the log begins anew: what was read of another epoch is void.
+    /// Changes when the log starts over: what was read in another epoch is void.
     pub(crate) epoch: String,
     /// The number of the next record.
     pub(crate) next: u64,
-    /// The record of what was forgotten since the epoch began.
+    /// The record of what has been forgotten since the epoch began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forgot: Option<u64>,
-    /// The record of what was confirmed since the last correction.
+    /// The record of what has been confirmed since the last correction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) confirmed: Option<u64>,
 }
@@ -26,13 +26,13 @@ pub(crate) struct Head {
 /// What is known of a digest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Known {
-    /// The number of its turn; `None`: it was forgotten.
+    /// The number of its turn; `None` if it was forgotten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) n: Option<u64>,
-    /// The digest of the content, for a message with an id of its own.
+    /// The digest of the content, for a message with its own id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) content: Option<String>,
-    /// A derived fact went with the turns it stood on: it may be derived again.
+    /// A derived fact went with the turns that supported it, and may be derived again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) dropped: bool,
 }
@@ -53,7 +53,7 @@ pub(crate) enum Record {
     Gone,
 }
 
-/// A turn as it is stored.
+/// A turn in stored form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredTurn {
     /// Its digest.
@@ -85,19 +85,19 @@ pub(crate) struct StoredTurn {
     /// The digest of the turn that corrects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) superseded_by: Option<String>,
-    /// What a derived fact stands on; `None`: a turn.
+    /// What supports a derived fact; `None` for a turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) derived: Option<Derived>,
 }
 
-/// What a derived fact stands on.
+/// What supports a derived fact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Derived {
     /// The turns that support it, at least one.
     pub(crate) sources: Vec<Support>,
     /// What derived it.
     pub(crate) by: String,
-    /// From when on it holds, in milliseconds, if that was said.
+    /// When it starts to hold, in milliseconds, if that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) valid_from: Option<i64>,
 }
@@ -132,23 +132,23 @@ impl StoredTurn {
         text
     }
 
-    /// When it was said, in milliseconds, or else stored.
+    /// When it was said, or else stored, in milliseconds.
     pub(crate) fn said(&self, entry: &Entry) -> i64 {
         self.at.unwrap_or_else(|| entry.created_at.as_millis())
     }
 
-    /// From when on it holds, in milliseconds.
+    /// When it starts to hold, in milliseconds.
     pub(crate) fn begins(&self, entry: &Entry) -> i64 {
         let valid_from = self.derived.as_ref().and_then(|derived| derived.valid_from);
         valid_from.unwrap_or_else(|| self.said(entry))
     }
 
-    /// As the index takes it, with its vector if that is of this model.
+    /// In the form for the index, with its vector if that is from this model.
     pub(crate) fn indexed(&self, number: u64, model: Option<&EmbeddingModel>) -> crate::rank::Turn {
         let mut turn = crate::rank::Turn::new(number, self.text.as_str());
         turn.role = self.role;
         turn.speaker.clone_from(&self.speaker);
-        // A derived fact has no neighbours, and must not come between turns. No session has such a name.
+        // A derived fact has no neighbours and must not come between turns. No session has such a name.
         turn.session = match &self.derived {
             Some(_) => Some(format!("\u{1}{number}")),
             None => self.session.clone(),
@@ -161,19 +161,19 @@ impl StoredTurn {
     }
 }
 
-/// Reads what an entry holds.
+/// Reads an entry's content.
 pub(crate) fn read<T: DeserializeOwned>(entry: &Entry) -> Result<T> {
     entry.value.deserialize().map_err(|error| unreadable(&entry.key).with_source(error))
 }
 
-/// The error of an entry that is not what its key says.
+/// The error for an entry that does not match its key.
 pub(crate) fn unreadable(key: &Key) -> Error {
     Error::corrupt(format!(
         "the entry `{key}` of a conversation cannot be read; it was changed by other means, or written by a newer version"
     ))
 }
 
-/// What an entry holds, as JSON.
+/// An entry's content as JSON.
 pub(crate) fn written<T: Serialize>(value: &T) -> Result<Json> {
     Json::from_serialize(value)
         .map_err(|error| Error::internal("a record cannot be written as JSON").with_source(error))

@@ -1,4 +1,4 @@
-//! Vectors as they are stored with a turn: 8 bits a number, with one scale.
+//! Vectors in stored form, with a turn: 8 bits per number, with one scale.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -34,8 +34,8 @@ impl StoredVector {
         Self { model: name(model), scale, steps: STANDARD_NO_PAD.encode(steps) }
     }
 
-    /// What is stored of an embedder's answer: of a text that it has no vector for, that it has none, so that it is not asked
-    /// again.
+    /// What is stored for an embedder's answer. If it has no vector for a text, that is stored too, so that it is not
+    /// asked again.
     ///
     /// # Errors
     /// The embedder's, unless the text is to blame.

@@ -133,7 +133,7 @@ pub(super) struct ShellArgs {
 }
 
 impl Cli {
-    /// Refuses a scope option for a command that works on many scopes: ignoring it would remove more than intended.
+    /// Refuses a scope option for a command that works on many scopes; ignoring it would remove more than intended.
     pub(super) fn checked(self) -> Result<Self, clap::Error> {
         let why = match &self.command {
             _ if !self.global.names_scope() => return Ok(self),
@@ -151,7 +151,7 @@ impl Cli {
     }
 }
 
-/// The command line as clap knows it, for tests that walk it.
+/// The command line as clap's value, for tests that walk through it.
 #[doc(hidden)]
 #[must_use]
 pub fn command_line() -> clap::Command {
@@ -159,7 +159,7 @@ pub fn command_line() -> clap::Command {
 }
 
 impl Command {
-    /// Why a command does not run within the shell; `None`: it does.
+    /// Why a command does not run in the shell; `None` if it does.
     pub(super) fn refused_in_shell(&self) -> Option<&'static str> {
         Some(match self {
             Self::Shell(_) => "this is the shell",
@@ -172,7 +172,7 @@ impl Command {
         })
     }
 
-    /// Whether it reads lines itself, and is interrupted within them.
+    /// Whether it reads lines itself, and can be interrupted between them.
     pub(super) fn reads_lines(&self) -> bool {
         matches!(self, Self::Sql(args) if args.reads_statements())
     }
@@ -225,7 +225,7 @@ pub(super) async fn dispatch(context: &Context, command: Command, out: &mut Out)
         Command::Init(args) => commands::init(context, &args, out),
         Command::Doctor(args) => commands::doctor(context, &args, out).await,
         Command::Demo(args) => Box::pin(crate::demo::run(&args, context.is_quiet(), out)).await,
-        // It reads lines, each of which is dispatched: whoever does that runs it.
+        // It reads lines and dispatches each, so the dispatcher cannot run it.
         Command::Shell(_) => Err(Failure::invalid("there is one shell, and no other within it")),
         Command::Describe => commands::describe(context, out).await,
         Command::Backend(args) => commands::backend(context, &args, out).await,
@@ -324,7 +324,7 @@ mod tests {
             assert!(!examples.is_empty(), "`memory {path}` has no example");
             for example in examples {
                 let typed = example.split(" > ").next().unwrap();
-                // An example belongs to its command, and the comparison of SQL is no redirection.
+                // In other examples, `>` redirects; in SQL it is a comparison.
                 let typed = if path == "sql" { example } else { typed };
                 assert!(typed.starts_with(&format!("memory {path}")), "{example}");
                 let parsed = command_line().try_get_matches_from(words(typed));

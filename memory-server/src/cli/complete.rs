@@ -1,14 +1,15 @@
-//! What a word that is being typed in the shell may become: a command, an option, a value, a key.
+//! Completes a word being typed in the shell: a command, an option, a value, a key.
 
 use clap::{Arg, ArgAction, Command};
 
 use super::words::typing;
 
-/// Options after which keys would be those of another scope than the shell's.
+/// Options after which keys would come from another scope than the shell's.
 const ELSEWHERE: &[&str] =
     &["--agent", "--user", "--run", "--scope", "--tenant", "--url", "--backend", "--config"];
 
-/// Where the last word of a text begins, and what it may become. `command` is built; `keys` finds those with a prefix.
+/// Where the last word of a text starts, and its completions. `command` must be built; `keys` finds those with a
+/// prefix.
 pub(super) fn complete(
     command: &Command,
     text: &str,

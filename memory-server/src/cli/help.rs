@@ -1,10 +1,10 @@
-//! What help says besides the options: commands by task, and an example of each.
+//! Help beyond the options: commands by task, and examples for each.
 
 use clap::Command;
 
 use crate::terminal::EXIT_CODES;
 
-/// What a person reads who types only the program's name.
+/// Shown to a person who types only the program's name.
 pub(crate) const BEGIN: &str = "\
 Memory for AI agents. Begin with one of these; they work as they stand:
 
@@ -30,7 +30,7 @@ pub(crate) const GROUPS: &[(&str, &[&str])] = &[
     ("This program", &["completions", "man"]),
 ];
 
-/// Examples by command. Each can be typed as it stands, up to names and files.
+/// Examples by command. Each can be typed as is, except for names and files.
 const EXAMPLES: &[(&str, &[&str])] = &[
     ("init", &["memory init", "memory init --client cursor"]),
     ("doctor", &["memory doctor", "memory doctor --offline --json"]),
@@ -161,7 +161,7 @@ pub(crate) fn with_help(mut command: Command) -> Command {
     command
 }
 
-/// Adds text after the help of a command below.
+/// Adds text after the help of a subcommand.
 fn at<'a>(command: Command, mut path: impl Iterator<Item = &'a str>, text: &str) -> Command {
     let Some(name) = path.next() else { return command.after_help(text.to_owned()) };
     let rest: Vec<&str> = path.collect();
@@ -171,7 +171,7 @@ fn at<'a>(command: Command, mut path: impl Iterator<Item = &'a str>, text: &str)
     }
 }
 
-/// The commands in their groups, a line each.
+/// The commands in their groups, one per line.
 fn groups(command: &Command) -> String {
     let width = command.get_subcommands().map(|command| command.get_name().len()).max().unwrap_or(0);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! The command line: what is typed, what runs it, and how it ends.
+//! The command line: parsing, running, and ending with a status.
 
 mod command;
 mod complete;
@@ -23,7 +23,7 @@ pub fn main() -> ExitCode {
     }
     let exit = match parse::of_process() {
         Ok(Cli { global, command }) => {
-            // Boxed: it has room for the largest of all commands.
+            // Boxed, because it has to hold the largest of all commands.
             terminal::run("memory", global, async |context, out| match command {
                 Command::Shell(args) => Box::pin(shell::run(context, &args)).await,
                 command => Box::pin(dispatch(context, command, out)).await,

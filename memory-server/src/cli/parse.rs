@@ -1,4 +1,4 @@
-//! From what was typed to a command, or to what is wrong with it.
+//! Turns what was typed into a command, or into an error message.
 
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -7,20 +7,21 @@ use clap::{Command, FromArgMatches as _};
 use super::command::{Cli, command_line};
 use crate::terminal::{self, Exit, Global};
 
-/// What the process was started with. What is wrong with it has been printed.
+/// The command the process was started with. On failure, the error has already been printed.
 pub(super) fn of_process() -> Result<Cli, Exit> {
     let parsed = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     parsed.and_then(Cli::checked).map_err(|error| told(&error, terminal::wants_json()))
 }
 
-/// The same grammar for lines of the shell. Variables have been read when the shell started, and come after its own options.
+/// The same grammar for lines of the shell. Environment variables were read when the shell started, and its own options
+/// take precedence over them.
 pub(super) fn of_lines() -> Command {
     let mut command = command_line().mut_args(|argument| argument.env(Resettable::Reset));
     command.build();
     command
 }
 
-/// A line of the shell, with the shell's own options where it has none.
+/// A line of the shell; options it lacks are the shell's own.
 pub(super) fn line(command: &Command, words: &[String], shell: &Global) -> Result<Cli, Exit> {
     let named = std::iter::once("memory").chain(words.iter().map(String::as_str));
     let parsed = command.clone().try_get_matches_from(named);
@@ -37,7 +38,8 @@ fn told(error: &clap::Error, json: bool) -> Exit {
     }
 }
 
-/// What to say in place of the parser: the new name of a command that has moved to `memory-lab`, or what a session has.
+/// What to say instead of the parser's message: the new name of a command that moved to `memory-lab`, or what a session
+/// offers.
 fn advice(error: &clap::Error) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),

@@ -1,4 +1,4 @@
-//! `memory shell`: command lines without the word `memory`, one after the other, on a store that stays open.
+//! `memory shell`: command lines without the word `memory`, one after another, on a store that stays open.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::terminal::{
 
 /// How long completion waits for the store.
 const COMPLETING: Duration = Duration::from_secs(2);
-/// Keys that completion offers at most.
+/// Most keys that completion offers.
 const MOST: usize = 50;
-/// Longest line, with those that its quotes hold together, in bytes.
+/// Longest line in bytes, including continuations of an open quote.
 const MAX_BYTES: usize = 16 << 20;
 
 struct Shell {
@@ -37,7 +37,7 @@ enum Next {
     Stop(Exit),
 }
 
-/// Reads lines to their end, and runs each. A person's shell ends well; otherwise the first line that does not end well
+/// Reads and runs lines until the end. A person's shell always exits successfully; otherwise the first line that fails
 /// decides.
 pub(super) async fn run(context: &Context, args: &ShellArgs) -> Result<Exit, Failure> {
     let shell = Shell {
@@ -46,7 +46,7 @@ pub(super) async fn run(context: &Context, args: &ShellArgs) -> Result<Exit, Fai
         person: is_person(),
         keeps_history: !args.no_history,
     };
-    // A wrong setting is told once, not with each line.
+    // So that a wrong setting is reported once, not for each line.
     let settings = shell.context.settings()?;
     let scope = scope_name(&settings.scope);
     if !shell.person {
@@ -71,7 +71,7 @@ pub(super) async fn run(context: &Context, args: &ShellArgs) -> Result<Exit, Fai
 impl Shell {
     async fn read(&self, mut lines: Lines, prompt: &str) -> Result<Exit, Failure> {
         let (mut signals, mut text, mut first) = (Signals::listen()?, String::new(), Exit::Ok);
-        // The first of the lines of `text` that is not UTF-8.
+        // The first line of `text` that is not UTF-8.
         let mut foreign = None;
         loop {
             let line = tokio::select! {
@@ -93,7 +93,7 @@ impl Shell {
             if text.len() > MAX_BYTES {
                 return Err(memory_core::Error::too_large("line", text.len(), MAX_BYTES, "bytes").into());
             }
-            // A line whose quote is open goes on.
+            // A line with an open quote continues.
             let Some(words) = words(text.trim_end_matches(['\r', '\n'])) else { continue };
             text.clear();
             if let Some(number) = foreign.take() {
@@ -152,7 +152,7 @@ impl Shell {
     }
 }
 
-/// Resolves when the shell is to end: while a person types, Ctrl-C is typed too and no signal.
+/// Resolves when the shell should end. While a person types, Ctrl-C is a key and not a signal.
 async fn asked(signals: &mut Signals, person: bool) {
     if person {
         signals.terminated().await;
@@ -161,7 +161,7 @@ async fn asked(signals: &mut Signals, person: bool) {
     }
 }
 
-/// Lines as they are typed.
+/// Lines typed by a person.
 struct Typed {
     context: Context,
     command: clap::Command,
@@ -172,7 +172,7 @@ impl Language for Typed {
     fn complete(&self, text: &str) -> (usize, Vec<String>) {
         let found = |prefix: &str| {
             let keys = async { tokio::time::timeout(COMPLETING, keys(&self.context, prefix)).await };
-            // It only helps: what the store has to say about it, a command will hear too.
+            // Only a convenience: a command will report any error of the store.
             self.runtime.block_on(keys).ok().and_then(Result::ok).unwrap_or_default()
         };
         complete(&self.command, text, found)

@@ -1,16 +1,16 @@
-//! A line of the shell as words, quoted as in other shells.
+//! Splits a line of the shell into words, quoted as in other shells.
 
-/// The words of a line; `None`: a quote is open, or the line ends in a backslash.
+/// The words of a line; `None` if a quote is open or the line ends in a backslash.
 pub(super) fn words(line: &str) -> Option<Vec<String>> {
     let mut words = shlex::split(line)?;
-    // As it is typed at a terminal.
+    // People type it out of habit.
     if words.first().is_some_and(|first| first == "memory") {
         words.remove(0);
     }
     Some(words)
 }
 
-/// A line that is still typed: its words before the last, where the last begins, and the last without its quotes.
+/// A line still being typed: the words before the last, where the last starts, and the last without its quotes.
 pub(super) fn typing(text: &str) -> (Vec<String>, usize, String) {
     let (mut start, mut quote, mut escaped) = (0, None, false);
     let mut last = String::new();

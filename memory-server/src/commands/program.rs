@@ -1,4 +1,4 @@
-//! `completions` and `man`: what a shell and `man` know of this program.
+//! `completions` and `man`: what shells and `man` know about this program.
 
 use std::path::Path;
 

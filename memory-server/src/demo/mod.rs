@@ -1,4 +1,4 @@
-//! `memory demo`: a short tour that really does what it prints, and fails if it does not.
+//! `memory demo`: a short tour that really does what it prints, and fails otherwise.
 
 mod checks;
 mod primes;
@@ -42,7 +42,7 @@ struct Report {
 /// Runs the tour. The only global option it uses is `--json`.
 pub(crate) async fn run(args: &DemoArgs, quiet: bool, out: &mut Out) -> Result<Exit, Failure> {
     let started = Instant::now();
-    // Kept until the end: dropping it removes the folder.
+    // Kept until the end, because dropping it removes the folder.
     let mut temporary = None;
     let folder = match &args.dir {
         Some(folder) => {
@@ -80,7 +80,7 @@ pub(crate) async fn run(args: &DemoArgs, quiet: bool, out: &mut Out) -> Result<E
             break;
         }
     }
-    // The store still writes as it closes; its folder must not go before.
+    // The store still writes while it closes, so its folder must outlive that.
     let _ = tokio::time::timeout(CLOSING, tour.close()).await;
     drop(tour);
     report.seconds = started.elapsed().as_secs_f64();

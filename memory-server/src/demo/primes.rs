@@ -1,5 +1,5 @@
-//! Three agents and one database: the first stores primes by SQL, the second checks them, the third works for another
-//! user and sees nothing.
+//! Three agents and one database: the first stores primes using SQL, the second checks them, the third works for
+//! another user and sees nothing.
 
 use memory::{Memory, MemoryTool, Policy};
 use memory_core::{Error, Result, RunContext, ScopeKind};
@@ -12,7 +12,7 @@ const PRIMES: usize = 500;
 /// A user who shares nothing.
 const OTHER_USER: &str = "josef";
 
-/// Stores and checks the primes, then queries as another user; returns what happened, as text.
+/// Stores and checks the primes, then queries as another user. Returns what happened, as text.
 pub(super) async fn show(memory: &Memory) -> Result<Vec<String>> {
     let siever = Agent::new(memory, "siever", USER, "primes-1")?;
     for statement in [
@@ -78,7 +78,7 @@ impl Agent {
         MemoryTool::new(memory.clone(), policy, run).map(Self)
     }
 
-    /// As a model calls it: JSON in, JSON out.
+    /// Like a model's call: JSON in, JSON out.
     async fn call(&self, mut call: Value) -> Result<Value> {
         if let Some(call) = call.as_object_mut() {
             call.insert("scope".to_owned(), "user".into());

@@ -1,4 +1,4 @@
-//! The steps of the tour. Each checks what it claims before it says so.
+//! The steps of the tour. Each checks its claim before printing it.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::terminal::excerpt;
 /// Another tenant, with a user of the same name.
 const OTHER_TENANT: &str = "demo-other";
 
-/// A conversation, one message a line.
+/// A conversation, one message per line.
 const CONVERSATION: &str = include_str!("conversation.jsonl");
 /// The question, and the turn that answers it.
 const QUESTION: &str = "who has the hazelnut allergy";
@@ -151,7 +151,7 @@ impl Tour {
         let outcome = backend.set(&self.scope, &key, Json::string("4471"), options).await?;
         let expires = outcome.expires_at.ok_or_else(|| wrong("the entry has no expiry"))?;
         let before = backend.value(&self.scope, &key).await?;
-        // On a very slow machine the lifetime may be over before the read.
+        // On a very slow machine, the lifetime may end before the read.
         expect(before.is_some() || SystemClock.now() >= expires, "the entry is there before its expiry")?;
         while SystemClock.now() < expires {
             tokio::time::sleep(Duration::from_millis(10)).await;

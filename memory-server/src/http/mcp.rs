@@ -1,5 +1,5 @@
-//! MCP over Streamable HTTP: the transport of rmcp, with a service for each token. A session of one token does not exist
-//! for another, and whom the tool serves is decided by the token alone, as over standard input by the operator.
+//! MCP over Streamable HTTP: rmcp's transport, with a service for each token. A token's sessions do not exist for other
+//! tokens. Only the token decides whom the tool serves, just as the operator does over standard input.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -37,13 +37,13 @@ use crate::serve::wire::frame::{self, Arguments, Frame, MAX_ENVELOPE_BYTES};
 use crate::serve::{Identity, MemoryServer, PURGE, Sessions};
 use crate::terminal::{CredentialArgs, note};
 
-/// Sessions at a time, of all tokens.
+/// Most sessions at a time, across all tokens.
 const MAX_SESSIONS: usize = 1_024;
-/// Callers that are known at a time.
+/// Most callers known at a time.
 const MAX_SERVICES: usize = 1_024;
-/// Time limit for asking in which state the run finds its scopes.
+/// Time limit for reading the initial state of a run's scopes.
 const BEGIN: Duration = Duration::from_secs(2);
-/// A session that nobody uses for this long ends, and its run with it.
+/// A session unused for this long ends, and its run with it.
 const IDLE: Duration = Duration::from_secs(3_600);
 
 type Service = StreamableHttpService<Door, LocalSessionManager>;
@@ -113,7 +113,7 @@ impl Hub {
         })
     }
 
-    /// Ends every run, at the end of the server, until then.
+    /// Ends every run when the server ends, by the given time.
     pub(crate) async fn end(&self, over: Instant) {
         let mut ending = tokio::task::JoinSet::new();
         for sessions in std::mem::take(&mut *self.open()).into_values() {
@@ -137,7 +137,7 @@ struct Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Where the server has ended, it has ended the run too.
+        // If the server has ended, it has already ended the run.
         if let Ok(runtime) = tokio::runtime::Handle::try_current()
             && self.hub.open().contains_key(&self.number)
         {
@@ -146,16 +146,16 @@ impl Drop for Session {
                 if let Err(error) = sessions.end(PURGE).await {
                     note(&format!("memory: {error}"));
                 }
-                // Until now, so that the end of the server waits for this one.
+                // Removed only now, so that the server's end waits for this.
                 hub.open().remove(&number);
             });
         }
     }
 }
 
-/// The server of one MCP session, or of one request of a client that has no session.
+/// The server of one MCP session, or of a single request from a client without a session.
 pub(crate) struct Door {
-    /// The run of such requests: one for each token, as long as the server runs.
+    /// The run of such requests: one per token, for as long as the server runs.
     shared: Arc<Session>,
     own: OnceLock<(Session, Arc<Share>)>,
     hub: Arc<Hub>,
@@ -168,7 +168,7 @@ impl Door {
     }
 }
 
-/// What [`Mcp::examine`] has put beside a message.
+/// What [`Mcp::examine`] attached to a message.
 fn beside<T: Clone + Send + Sync + 'static>(context: &RequestContext<RoleServer>) -> Option<T> {
     context.extensions.get::<Parts>()?.extensions.get::<T>().cloned()
 }
@@ -197,7 +197,7 @@ impl rmcp::ServerHandler for Door {
             note(&format!("memory: an MCP session cannot begin: {error}"));
             ErrorData::internal_error("the session cannot begin; try again later", None)
         })?;
-        // A store that cannot be asked now is asked by the first call.
+        // If the store cannot be asked now, the first call will ask it.
         let _ = tokio::time::timeout(BEGIN, session.sessions.default_tool().begin()).await;
         if self.own.set((session, place)).is_ok() {
             self.hub.metrics.sessions.fetch_add(1, Relaxed);
@@ -283,17 +283,17 @@ pub(crate) struct Mcp {
     hub: Arc<Hub>,
     authority: Arc<Authority>,
     sessions: Arc<Shares>,
-    /// Streams that wait for what may come, each on a connection of its own.
+    /// Streams that wait for events, each on its own connection.
     standing: Arc<Shares>,
     transport: StreamableHttpServerConfig,
-    /// By caller, with when it was last used.
+    /// By caller, with the time of last use.
     services: Mutex<BTreeMap<String, (Service, Instant)>>,
 }
 
 impl Mcp {
-    /// `connections`: how many there may be, of which standing streams take half.
+    /// `connections` is the server's maximum, of which standing streams may take half.
     pub(crate) fn new(hub: Arc<Hub>, authority: Arc<Authority>, connections: usize) -> Self {
-        // Host and Origin are checked for every path, before this; the size of a body too.
+        // Host, Origin and the body's size have been checked earlier, for every path.
         let transport = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .with_json_response(true)
@@ -303,7 +303,7 @@ impl Mcp {
         Self { hub, authority, sessions, standing, transport, services: Mutex::default() }
     }
 
-    /// Ends every stream, so that connections can end.
+    /// Ends every stream, so that connections can close.
     pub(crate) fn stop(&self) {
         self.transport.cancellation_token.cancel();
     }
@@ -342,7 +342,8 @@ impl Mcp {
             _ => None,
         };
         if parts.method == Method::POST {
-            // Its answer may be a stream; one that waits for what may come, as of GET, keeps no place among those in flight.
+            // The answer may be a stream. One that waits for events, as for GET, takes no place among requests in
+            // flight.
             place = parts.extensions.get::<Place>().cloned();
             let limit = caller.policy().max_input_bytes.saturating_add(MAX_ENVELOPE_BYTES);
             let bytes = to_bytes(body, usize::MAX).await.map_err(|error| cause(&error))?;
@@ -362,7 +363,7 @@ impl Mcp {
             body = Body::from(Bytes::from(text));
         }
         let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
-        // The transport's 202 is a failure to clients, which expect 200 or 204.
+        // Clients take the transport's 202 for a failure; they expect 200 or 204.
         if ends && response.status() == StatusCode::ACCEPTED {
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
@@ -372,8 +373,8 @@ impl Mcp {
         Ok(response.map(|body| keeping(until(body, is_over), share)))
     }
 
-    /// Puts beside a message what its handler needs: for a session its place, for a call its arguments, which the transport
-    /// would parse, and its operation if the caller may do it. Counts the call.
+    /// Attaches to a message what its handler needs: for a session its place; for a call its arguments, which the
+    /// transport would otherwise parse, and its operation if the caller may do it. Counts the call.
     fn examine(
         &self,
         caller: &Caller,
@@ -387,7 +388,7 @@ impl Mcp {
             }
             ClientRequest::CallToolRequest(call) => {
                 let Some(arguments) = call.extensions.remove::<Arguments>() else { return Ok(()) };
-                // One that it may not do, the tool refuses in its own words.
+                // If the caller may not do it, the tool refuses in its own words.
                 if let Some(op) = named(&arguments.0).and_then(needs)
                     && caller.may_do(op).is_ok()
                 {
@@ -401,7 +402,7 @@ impl Mcp {
     }
 }
 
-/// Answers a request to the endpoint.
+/// Answers a request to the MCP endpoint.
 pub(crate) async fn handle(
     State(mcp): State<Arc<Mcp>>,
     Extension(caller): Extension<Arc<Caller>>,

@@ -1,5 +1,6 @@
-//! `memory serve --http`: MCP, the API `/v1`, the operator's page, health and metrics over HTTP, for callers with tokens. Users
-//! read `docs/http.md`, `docs/http-api.md` and `docs/page.md`. What a request to the API passes is the crate `memory-api`.
+//! `memory serve --http`: MCP, the API `/v1`, the operator's page, health and metrics over HTTP, for callers with
+//! tokens. For users: `docs/http.md`, `docs/http-api.md` and `docs/page.md`. The request path of the API is in the
+//! crate `memory-api`.
 
 mod mcp;
 mod page;

@@ -1,4 +1,4 @@
-//! What is served beside the API: the page, MCP, health and figures.
+//! What is served besides the API: the page, MCP, health and metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,11 @@ use super::page::{self, Page};
 
 /// Time limit for the store's answer about its health.
 const PROBE: Duration = Duration::from_secs(2);
-/// How long an answer about health stands: probes, which need no token, cost the store no more than one question in this time.
+/// How long a health answer stays valid. Probes need no token, so they must not cost the store more than one query in
+/// this time.
 const STANDS: Duration = Duration::from_secs(1);
 
-/// Whether the store answered, and when it was asked; the audit, for its figures.
+/// Whether the store answered, and when it was asked; the auditor, for its metrics.
 struct Ready {
     memory: Memory,
     auditor: Option<Arc<Auditor>>,

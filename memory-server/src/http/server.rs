@@ -1,4 +1,4 @@
-//! `memory serve --http`, from its options to its end.
+//! `memory serve --http`, from its options to its shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,12 +24,12 @@ use super::tokens::tokens_file;
 use crate::serve::{Client, ServeArgs, Sweeps, over_http, schedule, with_workers};
 use crate::terminal::{Context, Exit, Failure, note, signal};
 
-/// How long the end takes at most.
+/// Longest duration of the shutdown.
 const GRACE: Duration = Duration::from_secs(5);
-/// What of it is left for connections once calls in flight have had their time, and then for runs.
+/// The part of it reserved for connections once calls in flight have had their time, and again for runs.
 const STEP: Duration = Duration::from_millis(500);
 
-/// Serves until a signal comes; what was begun is answered first.
+/// Serves until a signal arrives; what has begun is answered first.
 pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Failure> {
     let global = context.global();
     if global.run.is_some() || global.scope.is_some() || global.tenant.is_some() {
@@ -85,7 +85,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
     let hub = Arc::new(hub);
     let mcp = Arc::new(Mcp::new(Arc::clone(&hub), Arc::clone(&authority), limits.max_connections));
     let local = address.ip().is_loopback() && !args.http.behind_proxy;
-    // Behind a proxy it is not known by which one pages are reached.
+    // Behind a proxy, the scheme that browsers use is unknown.
     let own_scheme = (!args.http.behind_proxy).then_some(scheme);
     let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, limits, around(local, own_scheme)));
     let api = V1::new(memory.clone(), auditor.clone(), tools);
@@ -164,7 +164,8 @@ fn safe(args: &ServeArgs, has_tokens: bool) -> Result<SocketAddr> {
     Ok(address)
 }
 
-/// Waits for a signal, serves on while balancers find out, then lets calls in flight end; a second signal ends the process.
+/// Waits for a signal, keeps serving until load balancers notice, then lets calls in flight finish. A second signal
+/// ends the process.
 async fn end(
     first: impl Future<Output = ()>,
     stopping: watch::Sender<Option<Instant>>,
@@ -185,11 +186,12 @@ async fn end(
     mcp.stop();
 }
 
-/// Everything that `memory serve --http` serves, on loopback and without a configuration, and a token that allows it all: for
-/// benchmarks, tests and fuzz targets of the crates around this one. The token is good as long as the folder is there.
+/// Everything that `memory serve --http` serves, on loopback and without a configuration, plus a token that allows all
+/// of it: for benchmarks, tests and fuzz targets of the crates around this one. The token is valid as long as the
+/// folder exists.
 ///
 /// # Errors
-/// `unavailable` if there is no place for the file of tokens.
+/// `unavailable` if there is no place for the token file.
 #[doc(hidden)]
 pub fn guarded(memory: Memory) -> Result<(Served, String, TempDir)> {
     let folder = tempfile::tempdir().map_err(|error| {
@@ -214,7 +216,7 @@ pub fn guarded(memory: Memory) -> Result<(Served, String, TempDir)> {
     Ok((Served::new(gate, api, beside), text, folder))
 }
 
-/// What a person reads who started the server, which clients reach at `url`.
+/// Printed for the person who started the server, which clients reach at `url`.
 fn welcome(url: &str, has_tokens: bool, store: &str) -> Result<String> {
     let first = if has_tokens {
         ""

@@ -1,4 +1,4 @@
-//! Where the file of tokens is.
+//! Where the token file is.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use memory_core::{Error, Result};
 
 use crate::terminal::data_folder;
 
-/// The name of the file where nothing else names it.
+/// Its default name.
 const NAME: &str = "memory.tokens.jsonl";
 
-/// The file to use: the one named, or that of the configuration, or without one a file in the user's data folder.
+/// The file to use: the one named, or the configuration's, or without a configuration one in the user's data folder.
 ///
 /// # Errors
 /// `invalid_argument` without any of them.

@@ -1,5 +1,6 @@
-//! The records of a conversation in an export. Its log is stored as it is where it is from the same scope and that has none; else
-//! its turns are added to the scope's own, because the records of two logs have the same keys, and digests those of their scope.
+//! The records of a conversation in an export. The log is stored unchanged if it comes from the same scope and that
+//! scope has none. Otherwise its turns are added to the scope's own log, because records of two logs have the same
+//! keys, and digests depend on the scope.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +14,13 @@ use super::readers::Place;
 use super::turns::Turns;
 use crate::terminal::note;
 
-/// Facts that are looked up at once.
+/// Most facts that are looked up at once.
 const LOOKED_UP: usize = 1_000;
 
-/// What becomes of the records of a conversation.
+/// How a conversation's records are imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// They are stored as they are.
+    /// They are stored unchanged.
     AsTheyAre,
     /// Their turns are added to the scope's own conversation.
     AsTurns,
@@ -27,27 +28,27 @@ enum Way {
 
 /// The records of a conversation in one file, for one scope.
 ///
-/// The head is stored last, and only where there still is none: until then nobody takes the log for complete, and who adds meanwhile
-/// begins one, beside which the turns are added.
+/// The head is stored last, and only if there still is none. Until then nobody takes the log for complete; anyone who
+/// adds in the meantime starts a log of their own, and then the turns are added to that.
 pub(crate) struct ConversationRecords<'a> {
     backend: &'a dyn Backend,
     scope: &'a Scope,
-    /// The scope of the file is another: digests hold the scope, and would know nothing here.
+    /// The file's scope is a different one. Digests include the scope, so they would match nothing here.
     is_from_elsewhere: bool,
     /// Whether turns can be added to the scope's own conversation.
     adds: bool,
-    /// What was forgotten in the scope, with everything beside it; `None`: the store does not tell.
+    /// What was forgotten in the scope or in all of it; `None` if the store does not tell.
     tombstones: Option<Vec<Tombstone>>,
     now: Timestamp,
     way: Option<Way>,
-    /// The end of the scope's log, when the way was chosen.
+    /// The end of the scope's log when the way was chosen.
     there: Option<ConversationHead>,
-    /// Turns and digests to be stored as they are.
+    /// Turns and digests to store unchanged.
     ready: Vec<(Place, Record)>,
-    /// What names turns by their numbers, which is stored behind them.
+    /// Records that refer to turns by number, stored after them.
     behind: Vec<(Place, Record)>,
     head: Option<(Place, Record)>,
-    /// Facts of the file, to be added where the records cannot be stored as they are.
+    /// Facts of the file, to be added if the records cannot be stored unchanged.
     facts: Vec<FileFact>,
     pub(crate) expired: u64,
     pub(crate) forgotten: u64,
@@ -91,11 +92,11 @@ impl<'a> ConversationRecords<'a> {
         }
     }
 
-    /// Takes a record; returns one that is none of a conversation's. One that cannot be read is a problem: stored, it would keep
-    /// the whole conversation from being read.
+    /// Takes a record; returns it if it does not belong to a conversation. An unreadable one is a problem: once stored,
+    /// it would make the whole conversation unreadable.
     ///
     /// # Errors
-    /// The store's errors; `conflict` if turns cannot be added to the conversation that the scope has.
+    /// The store's errors; `conflict` if turns cannot be added to the scope's conversation.
     pub(crate) async fn take(
         &mut self,
         file: &str,
@@ -141,7 +142,7 @@ impl<'a> ConversationRecords<'a> {
         Ok(match (&self.there, found) {
             _ if self.is_from_elsewhere && self.adds => Way::AsTurns,
             (None, ConversationEntry::Head(_)) => Way::AsTheyAre,
-            // The same log, perhaps with what has expired or was left out before.
+            // The same log, perhaps lacking what has expired or was left out earlier.
             (Some(there), ConversationEntry::Head(head)) if there == head => Way::AsTheyAre,
             _ if self.adds => Way::AsTurns,
             (None, _) => Way::AsTheyAre,
@@ -149,12 +150,12 @@ impl<'a> ConversationRecords<'a> {
         })
     }
 
-    /// Turns and digests that wait to be stored as they are.
+    /// How many turns and digests wait to be stored unchanged.
     pub(crate) fn waiting(&self) -> usize {
         self.ready.len()
     }
 
-    /// The turns and digests to store as they are, unless the scope has got another conversation.
+    /// The turns and digests to store unchanged, unless the scope has got another conversation.
     ///
     /// # Errors
     /// The store's errors; `conflict` if turns cannot be added to the other conversation.
@@ -163,7 +164,7 @@ impl<'a> ConversationRecords<'a> {
         Ok(std::mem::take(&mut self.ready))
     }
 
-    /// What is to be stored behind them, and then, on condition that there is none, the head.
+    /// What to store after them and then, provided that there is still none, the head.
     ///
     /// # Errors
     /// As [`Self::ready`].
@@ -188,12 +189,12 @@ impl<'a> ConversationRecords<'a> {
         Ok(())
     }
 
-    /// Somebody else added to the conversation meanwhile: the turns of the file are added, too.
+    /// Somebody else has added to the conversation meanwhile, so the file's turns are added too.
     ///
     /// # Errors
     /// `conflict` if they cannot be added.
     pub(crate) fn give_up(&mut self, file: &str) -> Result<()> {
-        // Where the log was there, what differs is newer here.
+        // If the log was already here, then whatever differs is newer here.
         if self.there.is_some() {
             return Ok(());
         }
@@ -207,7 +208,7 @@ impl<'a> ConversationRecords<'a> {
         Ok(())
     }
 
-    /// The turns to add to the scope's conversation. Those that it knows under their own ids are counted.
+    /// The turns to add to the scope's conversation. Those it already has under their own ids are counted.
     ///
     /// # Errors
     /// The store's errors.
@@ -223,7 +224,7 @@ impl<'a> ConversationRecords<'a> {
         }
         let mut moved = Vec::with_capacity(facts.len());
         for FileFact { place, fact, updated_at, expires_at } in facts {
-            // Of the whole scope or tenant: those of single entries name the keys of another log.
+            // Only tombstones of the whole scope or tenant: those of single entries name the keys of another log.
             let is_erased =
                 |tombstone: &Tombstone| tombstone.id.key.is_none() && tombstone.is_after(updated_at);
             if expires_at.is_some_and(|at| at <= self.now) {
@@ -237,7 +238,7 @@ impl<'a> ConversationRecords<'a> {
                 }
             }
         }
-        // What a turn answers is named by the message's id, which it has in every scope.
+        // Answers refer to message ids, which are the same in every scope.
         let messages: BTreeMap<String, Option<String>> =
             moved.iter().map(|moved| (moved.id.clone(), moved.message.id.clone())).collect();
         for moved in &mut moved {
@@ -264,7 +265,7 @@ impl<'a> ConversationRecords<'a> {
         Ok(moved)
     }
 
-    /// Counts records that waited for a head or a turn that did not come.
+    /// Counts records whose head or turn never came.
     pub(crate) fn left(&mut self) {
         self.passed_over += std::mem::take(&mut self.behind).len() as u64;
     }

@@ -1,4 +1,4 @@
-//! Detects the format of a file from its beginning.
+//! Detects a file's format from its beginning.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -17,11 +17,11 @@ const SNAPSHOT: &[u8] = b"{\"memory_snapshot\":";
 /// How much of a file is examined.
 const HEAD_BYTES: u64 = 256 << 10;
 
-/// An input whose beginning was examined and can still be read.
+/// An input whose beginning was examined and can be read again.
 pub(crate) struct Opened<'a> {
     /// The whole input.
     pub(crate) input: Box<dyn BufRead + Send + 'a>,
-    /// Its format, or why it is unknown.
+    /// Its format, or why that is unknown.
     pub(crate) format: Result<Format, Unknown>,
 }
 
@@ -32,14 +32,14 @@ pub(crate) enum Unknown {
     Zip,
     Snapshot,
     Gzip,
-    /// Compressed by another program, of this name.
+    /// Compressed by the program with this name.
     Packed(&'static str),
     Utf16,
     Other,
 }
 
 impl Unknown {
-    /// Whether no format is read from such a file, whatever it is called.
+    /// Whether no format can be read from such a file, whatever its name.
     pub(crate) const fn is_certain(self) -> bool {
         !matches!(self, Self::Empty | Self::Other)
     }
@@ -104,7 +104,7 @@ fn format_of(head: &str) -> Option<Format> {
     head.lines().map(str::trim).filter(|line| line.starts_with('{')).find_map(line).or_else(|| array(head))
 }
 
-/// A list with nothing in it, as an API answers: one of mem0, or of anything.
+/// An empty listing, as mem0's API or any other returns.
 fn of_nothing(head: &str) -> Option<Format> {
     #[derive(Deserialize)]
     struct Listed {
@@ -116,7 +116,7 @@ fn of_nothing(head: &str) -> Option<Format> {
     }
 }
 
-/// Whether a text begins with an object of several lines, whose lines may be objects, too.
+/// Whether a text starts with an object spread over several lines, since its lines may be objects too.
 fn is_laid_out(head: &str) -> bool {
     let mut objects = serde_json::Deserializer::from_str(head).into_iter::<BTreeMap<String, IgnoredAny>>();
     match objects.next() {
@@ -126,7 +126,7 @@ fn is_laid_out(head: &str) -> bool {
     }
 }
 
-/// By names that only this format has: the first element may be much longer than the head.
+/// By names that only this format has, because the first element may be much longer than the head.
 fn array(head: &str) -> Option<Format> {
     if is_letta(|name| head.contains(&format!("\"{name}\""))) {
         Some(Format::Letta)
@@ -150,12 +150,12 @@ fn holds_messages(head: &str) -> bool {
     has(&["messages"]) || has(&["role", "speaker", "name"]) && has(&["content", "text"])
 }
 
-/// Whether a file has the members of an agent file.
+/// Whether a file has the members of a Letta agent file.
 fn is_letta(has: impl Fn(&str) -> bool) -> bool {
     has("core_memory") || has("agents") && has("blocks") || has("agent_type") && has("messages")
 }
 
-/// By the members of one whole line.
+/// By the members of one complete line.
 fn line(line: &str) -> Option<Format> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(line).ok()?;
     let has = |name: &str| members.contains_key(name);

@@ -7,24 +7,25 @@ use serde::Serialize;
 
 use super::problems::SHOWN;
 
-/// Depth limit for nested folders; the help and docs/importing.md name it.
+/// Depth limit for nested folders; also stated in the help and in docs/importing.md.
 pub(crate) const MAX_DEPTH: usize = 16;
-/// The file of conversations in an export of ChatGPT or Claude; large ones are in several, as `conversations-000.json`.
+/// The conversation file in an export of ChatGPT or Claude. Large ones are split into files like
+/// `conversations-000.json`.
 pub(crate) const EXPORT: &str = "conversations.json";
-/// File limit of one import.
+/// Most files in one import.
 const MAX_FILES: usize = 1_000_000;
 
 /// One input of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Input {
-    /// The file; `None`: standard input.
+    /// The file; `None` for standard input.
     pub(crate) path: Option<PathBuf>,
     /// Its name in messages.
     pub(crate) shown: String,
-    /// The name for a conversation without one: the file's name without its extension,
-    /// with the folders below the one on the command line.
+    /// The name for a conversation without one: the file's name without its extension, prefixed with its folders below
+    /// the one on the command line.
     pub(crate) name: String,
-    /// The ending that its key has as Markdown.
+    /// The extension that its key has if it is Markdown.
     pub(crate) ending: String,
     /// Its size, if known.
     pub(crate) bytes: u64,
@@ -34,12 +35,12 @@ pub(crate) struct Input {
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     pub(crate) files: Vec<Input>,
-    /// Folders that lie too deep and are not read.
+    /// Folders nested too deeply, which are not read.
     pub(crate) too_deep: Vec<PathBuf>,
     pub(crate) unread: Unread,
 }
 
-/// Files of folders that are not read, as their names have another ending or they are links.
+/// Files in folders that are not read, because they are links or have another extension.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Unread {
     pub(crate) count: u64,
@@ -65,8 +66,8 @@ fn is_part_of_export(path: &Path) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Every input that `paths` name, in order of name; a folder stands for the files with one of these endings, or with one
-/// of them as name if it has a dot, in it and in the folders in it.
+/// Every input that `paths` name, sorted by name. A folder stands for all files at any depth with one of these
+/// extensions or, for endings that contain a dot, with one of these names.
 pub(crate) fn inputs(paths: &[PathBuf], endings: &[&str]) -> Result<Inputs, (PathBuf, io::Error)> {
     let mut found = Inputs::default();
     for path in paths {
@@ -92,7 +93,7 @@ pub(crate) fn inputs(paths: &[PathBuf], endings: &[&str]) -> Result<Inputs, (Pat
     Ok(found)
 }
 
-/// What reads a service: an import reads files.
+/// Says how to export from a service, since an import reads files.
 fn told(path: &Path, error: io::Error) -> io::Error {
     let way = match path.to_string_lossy().split_once("://") {
         Some(("postgres" | "postgresql", _)) => {
@@ -111,7 +112,7 @@ fn input(path: PathBuf, name: &Path, bytes: u64) -> Input {
     Input { shown: path.display().to_string(), name: in_utf8(name), ending, bytes, path: Some(path) }
 }
 
-/// A name as text. Bytes that are not UTF-8 are written as `%XX`, so that different names stay different.
+/// A name as text. Bytes that are not UTF-8 become `%XX`, so that different names stay different.
 fn in_utf8(name: &Path) -> String {
     let mut text = String::new();
     for chunk in name.as_os_str().as_encoded_bytes().utf8_chunks() {
@@ -134,11 +135,11 @@ fn walk(
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
-        // `.git`, `.obsidian`, a draft of an editor: nobody's notes.
+        // `.git`, `.obsidian`, an editor's draft: not notes.
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        // Links are not followed: they may lead out of the folder or in circles.
+        // Links are not followed: they may leave the folder or form a cycle.
         let kind = entry.file_type().map_err(failed)?;
         if kind.is_dir() && depth < MAX_DEPTH {
             walk(root, &path, endings, depth + 1, found)?;

@@ -1,6 +1,6 @@
-//! The store of LangGraph: the table `store` of `langgraph.store.sqlite` and `langgraph.store.postgres`, with namespace, key,
-//! value, times and expiry. Each row becomes a record, so that times and expiry are kept. A SQLite file is read itself; rows
-//! of a server come as lines of JSON.
+//! The store of LangGraph: the table `store` of `langgraph.store.sqlite` and `langgraph.store.postgres`, with
+//! namespace, key, value, times and expiry. Each row becomes a record, so that times and expiry are kept. A SQLite file
+//! is read directly; rows of a server arrive as lines of JSON.
 
 use std::fs;
 use std::io::{self, BufRead, Read as _};
@@ -22,14 +22,14 @@ const ROWS: usize = 500;
 /// Largest value, in bytes.
 const MAX_VALUE: i64 = 16 << 20;
 
-/// How a SQLite file begins.
+/// The first bytes of a SQLite file.
 pub(crate) const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// A file of SQLite, which is only read.
+/// A SQLite file, opened for reading only.
 enum Database {
-    /// In WAL mode SQLite would make files beside it, or change those of the program that uses it.
+    /// In WAL mode, SQLite would create files next to it, or change those of the program that uses it.
     Logged(Foreign),
-    /// The program may go on writing between the pages that are read.
+    /// The program may go on writing between two reads of pages.
     Plain(Connection),
 }
 
@@ -39,7 +39,7 @@ impl Database {
         if is_logged(&path).map_err(unreadable)? {
             return Foreign::open(&path).map(Self::Logged);
         }
-        // Before SQLite is used at all, or this process cannot serve SQL to agents.
+        // Must come before any use of SQLite, or this process cannot serve SQL to agents.
         memory::sqlite::prepare_process();
         let opened = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
         opened.map(Self::Plain).map_err(unreadable)
@@ -60,25 +60,25 @@ impl Database {
     }
 }
 
-/// Whether the header of a file of SQLite says WAL mode.
+/// Whether the header of a SQLite file says WAL mode.
 fn is_logged(path: &Path) -> io::Result<bool> {
     let mut head = [0; SQLITE.len() + 4];
     fs::File::open(path)?.read_exact(&mut head)?;
     Ok(head.ends_with(&[2, 2]))
 }
 
-/// Reads a store, in the order of its keys.
+/// Reads a store in key order.
 pub(crate) struct LangGraph {
     /// `None` after the last row.
     database: Option<Database>,
-    /// The columns of expiry, `NULL` for one that the table lacks, as older ones do.
+    /// The expiry columns; `NULL` in place of one that the table lacks, as older tables do.
     expiry: [&'static str; 2],
     after: Option<(String, String)>,
     ready: std::vec::IntoIter<Found>,
 }
 
 impl LangGraph {
-    /// Opens a file, which is only read.
+    /// Opens a file for reading only.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let database = Database::open(path)?;
         let mut columns = Vec::new();
@@ -154,7 +154,7 @@ impl RecordReader for LangGraph {
     }
 }
 
-/// A row as `row_to_json` of PostgreSQL writes it.
+/// A row as written by PostgreSQL's `row_to_json`.
 #[derive(Deserialize)]
 struct Row<'a> {
     prefix: String,
@@ -167,7 +167,7 @@ struct Row<'a> {
     ttl_minutes: Option<f64>,
 }
 
-/// Reads rows, one a line.
+/// Reads rows, one per line.
 pub(crate) struct LangGraphRows<R>(Lines<R>);
 
 impl<R: BufRead> LangGraphRows<R> {
@@ -198,9 +198,9 @@ impl<R: BufRead + Send> RecordReader for LangGraphRows<R> {
     }
 }
 
-/// The entry of a row as `MemoryStore` of our Python client writes it. Its key has the labels of the namespace, and the item's
-/// key behind `//`, so that no namespace reaches into another. Its metadata has the minutes of a lifetime that a read begins
-/// anew.
+/// The entry for a row, as our Python client's `MemoryStore` writes it. Its key has the labels of the namespace, then
+/// `//`, then the item's key, so that namespaces cannot overlap. Its metadata has the minutes of a lifetime that
+/// restarts with each read.
 fn entry(
     prefix: &str,
     key: &str,

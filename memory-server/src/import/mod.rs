@@ -1,6 +1,7 @@
-//! Readers of real conversations: every format yields turns, and every turn becomes a turn of a conversation or an entry.
+//! Readers for real conversations: every format yields turns, and every turn becomes a turn of a conversation or an
+//! entry.
 //!
-//! Readers pull from a file of any size and hold one line or conversation at a time. Broken parts are reported by their
+//! Readers handle files of any size and hold one line or conversation at a time. Broken parts are reported with their
 //! place; the rest is read.
 
 mod conversation;

@@ -1,4 +1,4 @@
-//! Turns that come with what became of them: facts of a listing, or turns of an export, of which some were superseded.
+//! Turns that record what became of them: facts of a listing, or turns of an export, some of them superseded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,30 +11,30 @@ use memory_core::{ErrorKind, Result, Scope, Timestamp, Ttl};
 use super::readers::{Ended, Place};
 use super::turns::Turns;
 
-/// The lifetime that is left until then, of what has not expired.
+/// The lifetime left for something that has not expired.
 pub(crate) fn left(expires_at: Option<Timestamp>, now: Timestamp) -> Ttl {
     let (least, most) = (Duration::from_millis(1), Duration::from_millis(MAX_TTL_MILLIS));
     expires_at.map_or(Ttl::Keep, |at| Ttl::After(at.saturating_since(now).clamp(least, most)))
 }
 
-/// A turn, and what became of it where it comes from.
+/// A turn, and what became of it at its origin.
 pub(crate) struct Moved {
     pub(crate) scope: Scope,
     pub(crate) place: Place,
-    /// The id of its fact where it comes from, by which others name it.
+    /// The id of its fact at its origin, by which others refer to it.
     pub(crate) id: String,
     pub(crate) message: Message,
     pub(crate) ttl: Ttl,
     pub(crate) ended: Option<Ended>,
-    /// The scope has, or had, this very fact under the same id.
+    /// The scope has, or had, this fact under the same id.
     pub(crate) is_known: bool,
 }
 
 impl Moved {
-    /// A turn of an export. `None`: a fact that was drawn from turns, which is drawn again.
+    /// A turn of an export. `None` for a fact that was drawn from turns, since it will be drawn again.
     pub(crate) fn of_fact(scope: Scope, place: Place, fact: Fact, ttl: Ttl) -> Option<Self> {
         let mut message = Message::new(fact.role?, fact.memory);
-        // What was said without a time was said when it was stored; now is another time.
+        // Without a time, a turn counts as said when it was stored; the time of the import would be wrong.
         (message.at, message.id) = (fact.at.or(fact.created_at), fact.provenance);
         (message.name, message.session, message.caption) = (fact.speaker, fact.session, fact.caption);
         message.metadata = fact.metadata;
@@ -46,7 +46,7 @@ impl Moved {
         Some(Self { scope, place, id, message, ttl, ended, is_known: false })
     }
 
-    /// Its fact in its scope.
+    /// The id of its fact in its new scope.
     fn fact(&self) -> Result<FactId> {
         if self.is_known {
             FactId::new(self.id.as_str())
@@ -56,11 +56,11 @@ impl Moved {
     }
 }
 
-/// The turns of one file, by where they go and their ids.
+/// A file's turns, by scope and id.
 type Index<'a> = BTreeMap<(&'a Scope, &'a str), &'a Moved>;
 
 impl Turns<'_> {
-    /// Adds the turns of a file that are not known, in their order, and ends those that were superseded.
+    /// Adds those turns of a file that are not known yet, in order, and ends the superseded ones.
     ///
     /// # Errors
     /// As [`Turns::push`].
@@ -85,7 +85,7 @@ impl Turns<'_> {
             }
         }
         self.finish().await?;
-        // A turn is ended while the one that ended it still holds.
+        // A turn must be ended while the turn that ends it still holds.
         corrections.sort_by_key(|(followers, ..)| std::cmp::Reverse(*followers));
         for (_, turn, by) in corrections {
             self.end(file, turn, by).await?;
@@ -107,7 +107,7 @@ impl Turns<'_> {
         Ok(())
     }
 
-    /// Ends a turn in favour of another, as it was where they come from. What the scope knows of both stays as it is.
+    /// Ends a turn in favour of another, as at their origin. If the scope already knows both, they stay as they are.
     async fn end(&mut self, file: &str, turn: &Moved, by: &Moved) -> Result<()> {
         if by.is_known && turn.is_known {
             return Ok(());
@@ -124,7 +124,7 @@ impl Turns<'_> {
         let options = AddOptions::default().with_again(self.again).with_supersedes(vec![fact]);
         match self.add_with(&turn.scope, std::slice::from_ref(&by.message), options).await {
             Ok(_) => Ok(()),
-            // It was forgotten here, or could not be stored, which is reported.
+            // It was forgotten here, or could not be stored, which was reported.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(error) if is_of_the_turn(error.kind()) => {
                 let why = format!("it may hold here, though it was superseded: {}", error.message());
@@ -143,14 +143,14 @@ fn is_of_the_turn(kind: ErrorKind) -> bool {
     )
 }
 
-/// The turn of the file that superseded this one.
+/// The turn in the file that superseded this one.
 fn successor<'a>(index: &Index<'a>, turn: &Moved) -> Option<&'a Moved> {
     let by = turn.ended.as_ref()?.by.as_deref()?;
     index.get(&(&turn.scope, by)).copied()
 }
 
-/// Whether a turn cannot be stored: it, or what superseded it, was superseded by a fact that is not in the file, without which
-/// it would hold again.
+/// Whether a turn must be left out: it, or a turn that superseded it, was superseded by a fact that is not in the file,
+/// so storing it would make it hold again.
 fn is_left_out(index: &Index<'_>, turn: &Moved) -> bool {
     let (mut seen, mut turn) = (BTreeSet::new(), turn);
     while !turn.is_known && turn.ended.is_some() && seen.insert(&turn.id) {
@@ -160,7 +160,7 @@ fn is_left_out(index: &Index<'_>, turn: &Moved) -> bool {
     false
 }
 
-/// How many turns superseded this one, each the one before.
+/// Length of the chain of turns that superseded this one.
 fn followers(index: &Index<'_>, turn: &Moved) -> usize {
     let (mut seen, mut turn) = (BTreeSet::new(), turn);
     while let Some(next) = successor(index, turn)

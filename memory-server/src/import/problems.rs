@@ -1,4 +1,4 @@
-//! Problems of an import: the first few with details, all of them counted.
+//! Problems of an import: all are counted, and the first few keep their details.
 
 use serde::Serialize;
 

@@ -1,5 +1,4 @@
-//! Entries as `memory export` writes them: a header line, then one record a line
-//! (`docs/spec/export.md`).
+//! Entries as `memory export` writes them: a header line, then one record per line (`docs/spec/export.md`).
 
 use std::io::{self, BufRead};
 
@@ -37,7 +36,7 @@ pub(crate) trait RecordReader: Send {
     /// The next record; `None` at the end.
     fn next_record(&mut self) -> io::Result<Option<Found>>;
 
-    /// The scope that the records are from, if that is known.
+    /// The scope that the records come from, if known.
     fn scope(&self) -> Option<&Scope> {
         None
     }
@@ -95,7 +94,7 @@ pub(crate) async fn stored(backend: &dyn Backend, scope: &Scope, records: &[Reco
     let keys: Vec<_> = records.iter().map(|record| record.entry.key.clone()).collect();
     let stored = match backend.get_many(scope, &keys, GetOptions::uncounted()).await {
         Ok(stored) => stored,
-        // The import names the failing record.
+        // The import will name the failing record.
         Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge) => {
             return Ok(vec![false; records.len()]);
         }

@@ -1,5 +1,5 @@
-//! Writes turns into a store in batches of one transaction each, and only missing ones. So an interrupted import is
-//! resumed by running it again.
+//! Writes turns into a store in batches of one transaction each, skipping those already there. So an interrupted import
+//! can be resumed by running it again.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -20,7 +20,7 @@ use super::readers::Place;
 pub(crate) const BATCH: usize = 500;
 /// About how many bytes per transaction.
 const BATCH_BYTES: u64 = 8 << 20;
-/// Turns waiting for their transaction, over all scopes.
+/// Most turns waiting for their transaction, across all scopes.
 const PENDING: usize = 4 * BATCH;
 /// How often a batch is retried after a conflict with another writer.
 const ATTEMPTS: usize = 10;
@@ -86,7 +86,7 @@ impl Waiting {
         Error::new(ErrorKind::Conflict, text).with_detail("key", entry.key.as_str())
     }
 
-    /// Notes that something else stays under its key.
+    /// Records that something else is kept under its key.
     fn keep_out(&self, kept: &mut Problems) {
         let why = format!("something else is stored under its key, `{}`", self.entry.key);
         kept.add(&self.file, self.place.clone(), why);
@@ -104,17 +104,17 @@ pub(crate) struct Store<'a> {
     backend: &'a dyn Backend,
     capabilities: Capabilities,
     on_different: OnDifferent,
-    /// What would have been written, where nothing is.
+    /// In a dry run, what would have been written.
     pub(crate) planned: Option<Planned>,
     pending: BTreeMap<Scope, Batch>,
     waiting: usize,
-    /// What was done so far, and in which scopes.
+    /// The totals so far, by scope.
     pub(crate) totals: BTreeMap<Scope, Totals>,
     /// What could not be stored.
     pub(crate) problems: Problems,
-    /// What was not stored, since something else is there.
+    /// What was not stored because something else is there.
     pub(crate) kept: Problems,
-    /// Why the embedder failed, the first time it did.
+    /// The embedder's first failure.
     pub(crate) embedder_failure: Option<String>,
 }
 
@@ -178,7 +178,7 @@ impl<'a> Store<'a> {
                 self.waiting += 1;
             }
             Slot::Occupied(mut slot) => {
-                // Twice in one input, as when a resumed session repeats an earlier one.
+                // A duplicate within one input, as when a resumed session repeats an earlier one.
                 let totals = self.totals.entry(scope.clone()).or_default();
                 let twice = Waiting { file: file.to_owned(), place, entry };
                 match self.on_different {
@@ -302,7 +302,7 @@ impl<'a> Store<'a> {
                 }
             };
             let mut item = waiting.entry.clone();
-            // Without preconditions another writer's entry may be overwritten.
+            // Without preconditions, another writer's entry may be overwritten.
             if self.capabilities.compare_and_set {
                 item.options.expect = expect;
             }
@@ -312,18 +312,18 @@ impl<'a> Store<'a> {
     }
 }
 
-/// What becomes of a batch.
+/// The decisions for a batch.
 #[derive(Default)]
 struct Decided {
     /// With their positions.
     write: Vec<(usize, NewEntry)>,
     kept: Problems,
     totals: Totals,
-    /// Of those to write, how many replace another.
+    /// How many of those to write replace another.
     replaced: u64,
 }
 
-/// What a dry run would have stored so far: a digest of each entry.
+/// What a dry run would have stored so far, as a digest of each entry.
 #[derive(Default)]
 pub(crate) struct Planned(BTreeMap<Scope, BTreeMap<Key, [u8; 32]>>);
 
@@ -337,13 +337,13 @@ impl Planned {
     }
 }
 
-/// A digest of what [`same`] compares.
+/// A digest of the parts that [`same`] compares.
 fn digest_of(entry: &NewEntry) -> [u8; 32] {
     let options = &entry.options;
     digest(&entry.value, &options.metadata, options.source.as_ref(), options.text.as_deref(), &[])
 }
 
-/// A digest of what [`Entry::is_copy_of`] compares.
+/// A digest of the parts that [`Entry::is_copy_of`] compares.
 pub(crate) fn digest_of_record(entry: &Entry) -> [u8; 32] {
     let times = [Some(entry.created_at), Some(entry.updated_at), entry.expires_at];
     digest(&entry.value, &entry.metadata, entry.source.as_ref(), entry.text.as_deref(), &times)

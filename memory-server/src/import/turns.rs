@@ -1,5 +1,5 @@
-//! Adds turns to the conversations of a store, in batches of one transaction each. What is there already is known by its id, so
-//! an interrupted import is resumed by running it again.
+//! Adds turns to the conversations of a store, in batches of one transaction each. Turns already there are recognised
+//! by their ids, so an interrupted import can be resumed by running it again.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use super::problems::Problems;
 use super::readers::{Place, Turn};
 use super::store::{BATCH, OnDifferent, Totals};
 
-/// About how many bytes of words per transaction.
+/// About how many bytes of text per transaction.
 const BATCH_BYTES: usize = MAX_MESSAGES_BYTES / 2;
-/// Turns waiting for their transaction, over all scopes.
+/// Most turns waiting for their transaction, across all scopes.
 const PENDING: usize = 4 * BATCH;
 
 /// A turn that waits.
@@ -39,17 +39,17 @@ pub(crate) struct Turns<'a> {
     run: RunContext,
     on_different: OnDifferent,
     pub(super) again: bool,
-    /// Says what would be added, and adds nothing.
+    /// In a dry run, says what would be added.
     plan: Option<AddPlan<'a>>,
     pending: BTreeMap<Scope, Batch>,
     waiting: usize,
-    /// What was done so far, and in which scopes.
+    /// The totals so far, by scope.
     pub(crate) totals: BTreeMap<Scope, Totals>,
     /// Turns left out because they were forgotten before.
     pub(crate) forgotten: u64,
     /// What could not be stored.
     pub(crate) problems: Problems,
-    /// What was not stored, since something else is there.
+    /// What was not stored because something else is there.
     pub(crate) kept: Problems,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Adds nothing, and counts what would be added to a store of values of at most so many bytes.
+    /// Adds nothing, but counts what would be added to a store with values of at most this many bytes.
     #[must_use]
     pub(crate) fn dry(mut self, max_value_bytes: usize) -> Self {
         self.plan = Some(AddPlan::new(self.backend, max_value_bytes));
@@ -113,7 +113,7 @@ impl<'a> Turns<'a> {
         if self.waiting >= PENDING { self.finish().await } else { Ok(()) }
     }
 
-    /// Counts turns that are there, or were forgotten.
+    /// Counts turns that already exist or were forgotten.
     pub(crate) fn count_known(&mut self, scope: &Scope, known: u64, forgotten: u64) {
         self.totals.entry(scope.clone()).or_default().unchanged += known;
         self.forgotten += forgotten;
@@ -122,7 +122,7 @@ impl<'a> Turns<'a> {
     /// Adds every queued turn.
     ///
     /// # Errors
-    /// `conflict` with `on_different` at `Fail`; else as [`MemoryLayer::add`].
+    /// `conflict` if `on_different` is `Fail`; otherwise those of [`MemoryLayer::add`].
     pub(crate) async fn finish(&mut self) -> Result<()> {
         while let Some(scope) = self.pending.keys().next().cloned() {
             self.write(&scope).await?;
@@ -141,7 +141,7 @@ impl<'a> Turns<'a> {
                     return self.keep_out(scope, &outcome.different, &waiting);
                 }
                 Ok(mut outcome) => {
-                    // The others of the batch are done; those with other words follow one by one.
+                    // The others of the batch are done; those with different text follow one by one.
                     outcome.different.clear();
                     self.count(scope, &outcome, 0);
                     return self.one_by_one(scope, &waiting, true).await;
@@ -165,14 +165,14 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// Notes of which turns other words stay.
+    /// Records the turns for which different text is kept.
     fn keep_out(&mut self, scope: &Scope, different: &[FactId], waiting: &[Waiting]) -> Result<()> {
         if different.is_empty() {
             return Ok(());
         }
         let mut left: Vec<&FactId> = different.iter().collect();
         let mut named = Vec::new();
-        // Of two in one batch, the last is the other one.
+        // If two in a batch collide, the last is the different one.
         for waiting in waiting.iter().rev() {
             let fact = fact_of_message(scope, &waiting.message)?;
             if let Some(at) = left.iter().position(|different| **different == fact) {
@@ -187,7 +187,7 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// Adds turns one by one; `counted`: all but those with other words are counted already.
+    /// Adds turns one by one. `counted`: all but those with different text have been counted.
     async fn one_by_one(&mut self, scope: &Scope, waiting: &[Waiting], counted: bool) -> Result<()> {
         for waiting in waiting {
             let message = std::slice::from_ref(&waiting.message);
@@ -268,7 +268,7 @@ impl<'a> Turns<'a> {
         Ok(outcome)
     }
 
-    /// Counts what became of turns; of the new ones, so many replaced others.
+    /// Counts the outcome of adding turns; `replaced` of the new ones replaced others.
     pub(super) fn count(&mut self, scope: &Scope, outcome: &AddOutcome, replaced: u64) {
         let stored = match &outcome.status {
             AddStatus::Done(ids) => u64::try_from(ids.len()).unwrap_or(u64::MAX),
@@ -284,7 +284,7 @@ impl<'a> Turns<'a> {
     }
 }
 
-/// A turn as a message. `None`: what the runtime or a tool said, which is no memory.
+/// A turn as a message. `None` for what the runtime or a tool said, which is not remembered.
 pub(crate) fn message(turn: Turn, format: Format) -> Option<Message> {
     let role = match turn.role.as_deref() {
         Some("system" | "developer" | "tool" | "function") => return None,

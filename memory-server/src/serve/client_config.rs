@@ -24,7 +24,8 @@ pub(super) fn for_client(client: Client, global: &Global, args: &ServeArgs) -> R
         .map_err(|error| Error::internal("the configuration cannot be serialized as JSON").with_source(error))
 }
 
-/// The JSON text that makes `client` reach a server at `url`, with a token that it takes from its environment or asks for.
+/// The JSON text that makes `client` connect to a server at `url`, with a token from its environment or entered by the
+/// user.
 pub(crate) fn over_http(client: Client, url: &str) -> Result<String> {
     let headers = |token: &str| json!({"Authorization": format!("Bearer {token}")});
     let url = format!("{url}/mcp");
@@ -60,7 +61,7 @@ struct Server<'a> {
     args: &'a [String],
 }
 
-/// Servers by name, under the section that the client looks in.
+/// Servers by name, in the section where the client looks for them.
 type Document<'a> = BTreeMap<&'static str, BTreeMap<&'static str, Server<'a>>>;
 
 fn document<'a>(client: Client, program: &'a str, arguments: &'a [String]) -> Document<'a> {
@@ -89,7 +90,7 @@ fn arguments(global: &Global, args: &ServeArgs) -> Result<Vec<String>> {
     for credential in args.credentials.as_given() {
         option("credential", absolute_credential(credential)?);
     }
-    // The client's folder may not have the configuration that was found from this one.
+    // From the client's folder, the configuration found from here may not be found.
     let config = Config::discover(global.config.as_deref())?;
     if let Some(config) = &config {
         option("config", text(&absolute(config.origin())?)?);
@@ -122,7 +123,7 @@ fn arguments(global: &Global, args: &ServeArgs) -> Result<Vec<String>> {
     Ok(arguments)
 }
 
-/// Makes the path of a SQLite URL absolute; other URLs stay.
+/// Makes the path in a SQLite URL absolute; other URLs stay.
 fn absolute_url(url: &str) -> Result<String> {
     let parsed = BackendUrl::parse(url)?;
     let path = match parsed.scheme() {
@@ -144,7 +145,7 @@ fn absolute_embedder(embedder: &str) -> Result<String> {
     }
 }
 
-/// Makes the path of a key's file absolute; a variable stays.
+/// Makes the path of a key file absolute; a variable stays.
 fn absolute_credential(credential: &str) -> Result<String> {
     match credential.split_once("=file:") {
         Some((name, path)) => Ok(format!("{name}=file:{}", text(&absolute(path.as_ref())?)?)),

@@ -1,4 +1,4 @@
-//! Facts drawn in the background from what a connection's scopes hold (`[recall.extract]`).
+//! Draws facts from a connection's scopes in the background (`[recall.extract]`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio::task::JoinHandle;
 use crate::commands::drain;
 use crate::terminal::note;
 
-/// How often the scopes are looked at.
+/// How often the scopes are checked.
 const EVERY: Duration = Duration::from_secs(2);
-/// The pause after a failure that other turns would meet too.
+/// The pause after a failure that would affect other turns too.
 const REST: Duration = Duration::from_secs(600);
-/// How long shutdown waits to let others take over.
+/// How long shutdown may take to let others take over.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What to draw facts from, and by what.
+/// What to draw facts from, and how.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) extractor: ModelExtractor,
@@ -56,13 +56,13 @@ impl Extractions {
         Self { queue, scopes, task }
     }
 
-    /// Stops, and lets others take over what was begun.
+    /// Stops, and lets others take over unfinished work.
     pub(super) async fn end(self) {
         self.task.abort();
         let _ = self.task.await;
         let released = async {
             for scope in &self.scopes {
-                // Otherwise others wait for the end of the lease.
+                // Otherwise others would wait for the lease to end.
                 let _ = self.queue.release(scope).await;
             }
         };

@@ -1,4 +1,4 @@
-//! Garbage collection while a connection is served: one sweep at a time, none at shutdown.
+//! Garbage collection while a connection is served: one sweep at a time, none during shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -24,7 +24,7 @@ use super::sessions::Sessions;
 use super::wire::frame::Arguments;
 use super::wire::transport::Share;
 
-/// What a client may show its model besides the tool's description.
+/// What a client may show its model in addition to the tool's description.
 const INSTRUCTIONS: &str = "Long-term memory. Before answering about people, preferences, decisions or earlier work, \
     `search` it. Store what will matter later with `set`, one fact a key.";
 /// The same for stores with conversations and entries.
@@ -34,7 +34,7 @@ const INSTRUCTIONS_FOR_BOTH: &str = "Long-term memory. Before answering about pe
 /// The same for stores that keep facts instead of entries.
 const INSTRUCTIONS_FOR_FACTS: &str = "Long-term memory. Before answering about people, preferences, decisions or \
     earlier work, `recall` it. Hand over with `add` what was said that will matter later.";
-/// The same for files alone.
+/// The same for files only.
 const INSTRUCTIONS_FOR_FILES: &str = "Long-term memory in files. View /memories before anything else, and keep in files \
     what will matter later.";
 
@@ -68,7 +68,7 @@ impl MemoryServer {
         }
     }
 
-    /// The tool of the run that a request for a resource or a prompt belongs to.
+    /// The tool of the run that a request for a resource or prompt belongs to.
     fn tool(&self, context: &RequestContext<RoleServer>) -> Result<Arc<MemoryTool>, ErrorData> {
         self.sessions.tool_for(&context.meta).map_err(|error| resources::refused(&error))
     }
@@ -138,7 +138,7 @@ impl rmcp::ServerHandler for MemoryServer {
             };
             return Err(ErrorData::invalid_params(text, None));
         }
-        // Over HTTP they came with the request.
+        // Over HTTP, they came with the request.
         let of_request = || context.extensions.get::<Parts>()?.extensions.get::<Arguments>();
         let Some(Arguments(arguments)) = context.extensions.get::<Arguments>().or_else(of_request).cloned()
         else {
@@ -153,8 +153,8 @@ impl rmcp::ServerHandler for MemoryServer {
             _ => None,
         };
         let share = context.extensions.get::<Share>().cloned();
-        // In a separate task: dropping the set cancels it at its next await, where a write is either complete or not
-        // begun.
+        // Runs in a separate task: dropping the set cancels it at its next await, where a write is either complete or
+        // not begun.
         let mut running = JoinSet::new();
         let of_files = request.name == FILES_TOOL_NAME;
         running.spawn(async move {
@@ -262,7 +262,7 @@ fn in_words(answer: FilesAnswer) -> CallToolResponse {
 mod tests {
     use memory::{GraphAccess, MemoryTool, Policy, RunContext, ScopeKind, SharedAccess};
 
-    /// Bytes of the tool's description and schema on a file.
+    /// Size in bytes of the tool's description and schema, for a file store.
     async fn bytes(policy: Policy) -> usize {
         let memory = memory::open("sqlite::memory:").await.unwrap();
         let run = RunContext::new("acme".parse().unwrap(), "ann".parse().unwrap(), "run".parse().unwrap());
@@ -270,7 +270,7 @@ mod tests {
         tool.description().len() + tool.schema().to_string().len()
     }
 
-    /// A model reads the tool with every message.
+    /// A model reads the tool's description with every message.
     #[tokio::test]
     async fn the_tool_stays_small_and_shared_state_and_graphs_cost_only_those_who_have_them() {
         let all = Policy::default().with_memory_scopes(ScopeKind::ALL).with_sql_scopes(ScopeKind::ALL);

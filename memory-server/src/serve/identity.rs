@@ -1,4 +1,4 @@
-//! The identity, store and rules to serve, from the command line and `memory.toml`, never from the client.
+//! The identity, store and rules to serve. They come from the command line and `memory.toml`, never from the client.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::terminal::{Context, Settings, alone};
 
 /// The default tenant, as for every command.
 const DEFAULT_TENANT: &str = "default";
-/// The agent whose tools are shown where none is named.
+/// The agent whose tools are shown if none is named.
 pub(super) const DEFAULT_AGENT: &str = "default";
 /// The default user, as for every command.
 const DEFAULT_USER: &str = "default";
@@ -27,15 +27,15 @@ const DEFAULT_USER: &str = "default";
 /// What a connection needs.
 pub(super) struct Served {
     pub(super) memory: Memory,
-    /// Where it is, without secrets.
+    /// Its location, without secrets.
     pub(super) store: String,
     pub(super) identity: Identity,
     pub(super) auditor: Option<Arc<Auditor>>,
     /// Shown at start.
     pub(super) warnings: Vec<String>,
-    /// The garbage collection to run meanwhile.
+    /// The garbage collection to run while serving.
     pub(super) gc: Option<Schedule>,
-    /// The facts to draw meanwhile.
+    /// The facts to draw while serving.
     pub(super) extract: Option<Plan>,
 }
 
@@ -60,7 +60,8 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
     let user = match (&args.offer.user, default.and_then(|section| section.user.clone())) {
         (Some(user), _) => Some(ScopeId::new(user.as_str())?),
         (None, Some(user)) => Some(user),
-        // Whose memory the commands of this terminal use, unless a configuration allows no user's, or calls name their users.
+        // The same user as for this terminal's commands, unless the configuration allows no user memory or calls name
+        // their users.
         (None, None) => {
             let is_theirs = config.as_ref().is_none_or(|config| {
                 !args.trust_meta && config.policy(agent.as_str()).memory_scopes.contains(&ScopeKind::User)
@@ -99,7 +100,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
             };
             (memory, settings.shown_url()?, policy, auditor)
         }
-        // Without a configuration the operator's command line grants access to the identities it names.
+        // Without a configuration, the operator's command line grants access to the identities it names.
         None => {
             let named = || {
                 let mut kinds = BTreeSet::from([ScopeKind::Agent, ScopeKind::Run]);
@@ -145,7 +146,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs, access: Access)
     Ok(Served { memory, store, identity, auditor, warnings, gc, extract })
 }
 
-/// The tool that a connection with these options would have, on a store that is only read.
+/// The tool that a connection with these options would have, on a store opened for reading only.
 pub(crate) async fn offered(context: &Context, mut offer: OfferArgs) -> Result<MemoryTool> {
     let config = Config::discover(context.global().config.as_deref())?;
     if config.is_none_or(|config| config.file().default.agent.is_none()) {
@@ -161,7 +162,7 @@ pub(crate) async fn offered(context: &Context, mut offer: OfferArgs) -> Result<M
     MemoryTool::new(memory, identity.policy, run)
 }
 
-/// Opens the store; one that is only read and is not there is an empty one in memory.
+/// Opens the store. If it is only read and does not exist, an empty one in memory replaces it.
 async fn opened(settings: &Settings, access: Access) -> Result<Memory> {
     match access {
         Access::Create => settings.open(access).await,
@@ -196,7 +197,7 @@ pub(crate) async fn schedule(
         Some(_) => {
             let mut global = context.global().clone();
             if context.explicit_url().is_none() && context.explicit_backend().is_none() {
-                // The agent's own backend, which may differ from the default.
+                // The agent's own backend, which may not be the default one.
                 global.backend = config.agent(agent).ok().map(|binding| binding.backend);
             }
             context.settings_of(&global)?.ledger(memory).await?
@@ -207,7 +208,7 @@ pub(crate) async fn schedule(
     Ok(Some(Schedule { options, interval: section.interval() }))
 }
 
-/// The scopes of a connection that outlive it, as far as its agent may use them.
+/// The scopes that outlive a connection, as far as its agent may use them.
 fn durable(policy: &Policy, tenant: &TenantId, agent: &ScopeId, user: Option<&ScopeId>) -> Vec<Scope> {
     let agent = (ScopeKind::Agent, Some(agent));
     [agent, (ScopeKind::User, user)]

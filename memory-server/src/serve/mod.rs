@@ -1,6 +1,6 @@
-//! `memory serve`: the Memory tool for any MCP client, over standard input and output. HTTP is another module.
+//! `memory serve`: the Memory tool for any MCP client, over standard input and output. HTTP is in another module.
 //!
-//! Standard output carries protocol messages only; text for a person goes to standard error. Users read `docs/mcp.md`.
+//! Standard output carries only protocol messages; text for people goes to standard error. For users: `docs/mcp.md`.
 
 mod client_config;
 mod extract;
@@ -38,12 +38,12 @@ pub(crate) use sessions::{Identity, Sessions};
 pub(crate) use workers::{SqlWorkerArgs, run as sql_worker};
 pub(crate) use workers::{refuse_in_memory, with_workers};
 
-/// Time limit for asking in which state the run finds its scopes.
+/// Time limit for reading the initial state of a run's scopes.
 const BEGIN: Duration = Duration::from_secs(2);
 /// Time limit for purging the run at the end.
 pub(crate) const PURGE: Duration = Duration::from_secs(10);
 
-/// Serves one connection until the client closes it or a signal comes.
+/// Serves one connection until the client closes it or a signal arrives.
 pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Result<Exit, Failure> {
     if let Some(client) = args.print_config {
         let text = match args.http.http {
@@ -68,7 +68,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
     let sweeps = gc.map(|schedule| gc::Sweeps::begin(memory.clone(), schedule, auditor.clone()));
     let extractions = extract.map(|plan| extract::Extractions::begin(&memory, plan));
     let sessions = Arc::new(Sessions::begin(memory, identity, auditor, &RandomIds)?);
-    // A store that cannot be asked now is asked by the first call.
+    // If the store cannot be asked now, the first call will ask it.
     let _ = tokio::time::timeout(BEGIN, sessions.default_tool().begin()).await;
 
     let (stopping, _) = watch::channel(false);
@@ -79,7 +79,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
     let listening = tokio::spawn(listen(signal(), stopping));
     let outcome = match Box::pin(MemoryServer::new(Arc::clone(&sessions)).serve(lines)).await {
         Ok(service) => {
-            // It does not matter how the service loop ended: the connection is over.
+            // However the service loop ended, the connection is over.
             let _ = service.waiting().await;
             None
         }
@@ -101,7 +101,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
     ended?;
     let exit = if interrupted { Exit::Interrupted } else { Exit::Ok };
     if !written {
-        // A pending write to a client that does not read blocks a normal exit.
+        // A pending write to a client that does not read would block a normal exit.
         let _ = tokio::time::timeout(FLUSH, context.close()).await;
         std::process::exit(i32::from(exit.code()));
     }
@@ -118,7 +118,7 @@ pub(crate) fn client_snippet(client: Client, global: &Global) -> Result<String, 
     Ok(client_config::for_client(client, global, &args)?)
 }
 
-/// What a person reads who started the server by hand.
+/// Printed for a person who started the server by hand.
 fn welcome(context: &Context, args: &ServeArgs, store: &str) -> Result<String, Failure> {
     let snippet = client_config::for_client(options::Client::ClaudeCode, context.global(), args)?;
     Ok(format!(
@@ -130,7 +130,7 @@ fn welcome(context: &Context, args: &ServeArgs, store: &str) -> Result<String, F
     ))
 }
 
-/// The first signal requests a clean shutdown, the second ends the process at once. Acknowledged writes are stored
+/// The first signal requests a clean shutdown; the second ends the process at once. Acknowledged writes are stored
 /// either way.
 async fn listen(first: impl Future<Output = ()>, stopping: watch::Sender<bool>) {
     first.await;

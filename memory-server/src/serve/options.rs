@@ -23,7 +23,7 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    /// The client, and where its configuration is.
+    /// The client, and where its configuration goes.
     pub(crate) const fn place(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code, put this into .mcp.json of a project",
@@ -124,8 +124,8 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
 }
 
 impl HttpArgs {
-    /// Where clients reach the server that is bound to this address. `HOST` stands for a name that only the operator knows:
-    /// that of the machine, or of the proxy, which ends TLS.
+    /// Where clients reach a server bound to this address. `HOST` stands for a name that only the operator knows: that
+    /// of the machine, or of the proxy that ends TLS.
     pub(crate) fn url(&self, bound: SocketAddr) -> String {
         let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
         match bound.ip() {

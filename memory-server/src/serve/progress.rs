@@ -30,7 +30,7 @@ pub(super) fn long_operation(arguments: &str) -> Option<&'static str> {
     LONG.iter().find(|op| **op == call.op).copied()
 }
 
-/// Notifications of a running call: seconds since its start. There is no total, since an operation is one transaction
+/// Notifications of a running call: seconds since its start. There is no total, because an operation is one transaction
 /// without countable parts.
 pub(super) struct Beats {
     end: oneshot::Sender<()>,

@@ -1,5 +1,5 @@
-//! Entries as resources, and what is remembered about a question as a prompt. Both ask the Memory tool, so its policy, limits and
-//! audit hold for them.
+//! Entries as resources, and memories about a question as a prompt. Both go through the Memory tool, so its policy,
+//! limits and audit apply.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// How the URI of an entry begins; its kind of scope and its key follow.
+/// The start of an entry's URI, followed by its kind of scope and key.
 const SCHEME: &str = "memory://";
 const JSON: &str = "application/json";
 /// Most resources of a page.
@@ -37,7 +37,7 @@ pub(super) fn kinds(tool: &MemoryTool) -> Vec<ScopeKind> {
     ScopeKind::ALL.iter().copied().filter(own).collect()
 }
 
-/// The addresses that entries have.
+/// The URI templates of entries.
 pub(super) fn templates(tool: &MemoryTool) -> Vec<ResourceTemplate> {
     let template = |kind: ScopeKind| {
         ResourceTemplate::new(format!("{SCHEME}{kind}/{{key}}"), format!("{kind} memory"))
@@ -47,7 +47,7 @@ pub(super) fn templates(tool: &MemoryTool) -> Vec<ResourceTemplate> {
     kinds(tool).into_iter().map(template).collect()
 }
 
-/// A page of the entries, those of one kind of scope after the other.
+/// A page of the entries, one kind of scope after another.
 pub(super) async fn list(tool: &MemoryTool, cursor: Option<&str>) -> Result<ListResourcesResult, ErrorData> {
     #[derive(Deserialize)]
     struct Page {
@@ -62,7 +62,7 @@ pub(super) async fn list(tool: &MemoryTool, cursor: Option<&str>) -> Result<List
         omitted_bytes: Option<u64>,
     }
     let mut left = if tool.ops().contains(&ToolOp::List) { kinds(tool) } else { Vec::new() };
-    // A cursor is the kind of scope and the tool's cursor in it.
+    // A cursor is the kind of scope plus the tool's own cursor.
     let mut within = None;
     if let Some(cursor) = cursor {
         let (kind, inner) = cursor.split_once(':').unwrap_or((cursor, ""));
@@ -92,7 +92,7 @@ pub(super) async fn list(tool: &MemoryTool, cursor: Option<&str>) -> Result<List
     Ok(listed)
 }
 
-/// The value of an entry, as it is stored.
+/// An entry's value, as stored.
 pub(super) async fn read(tool: &MemoryTool, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     #[derive(Deserialize)]
     struct Got {
@@ -131,7 +131,7 @@ pub(super) fn prompts(tool: &MemoryTool) -> Vec<Prompt> {
     vec![Prompt::new(RECALL, Some(words), Some(vec![about, scope])).with_title("Recall")]
 }
 
-/// The prompt of this name with what is remembered.
+/// The prompt with this name, filled with memories.
 pub(super) async fn prompt(
     tool: &MemoryTool,
     name: &str,
@@ -218,7 +218,7 @@ async fn asked<T: DeserializeOwned>(tool: &MemoryTool, call: Value) -> Result<T>
         .map_err(|error| Error::internal("the tool's answer has another form").with_source(error))
 }
 
-/// A refusal of the tool as one of the protocol, with the tool's own error as data.
+/// A refusal of the tool as a protocol error, with the tool's error as data.
 pub(super) fn refused(error: &Error) -> ErrorData {
     let told: Value = serde_json::from_str(&refusal(error, "")).unwrap_or_default();
     let told = told.get("error").cloned();
@@ -233,7 +233,7 @@ pub(super) fn refused(error: &Error) -> ErrorData {
     ErrorData::new(code, message, told)
 }
 
-/// The address of an entry: of its key, every byte but letters, digits and `-._~` is written as `%XX`.
+/// The URI of an entry. Every byte of its key except letters, digits and `-._~` is written as `%XX`.
 fn uri(kind: ScopeKind, key: &str) -> String {
     key.bytes().fold(format!("{SCHEME}{kind}/"), |mut uri, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -245,7 +245,7 @@ fn uri(kind: ScopeKind, key: &str) -> String {
     })
 }
 
-/// The entry at an address.
+/// The entry with a URI.
 fn entry(uri: &str) -> Option<(ScopeKind, String)> {
     let (kind, path) = uri.strip_prefix(SCHEME)?.split_once('/')?;
     let mut parts = path.split('%');

@@ -1,5 +1,5 @@
-//! The identities of a connection. A connection is a run; with `--trust-meta` a host may name the user and run of each
-//! call, and nothing else.
+//! The identities on a connection. A connection is a run; with `--trust-meta`, a host may name the user and run of each
+//! call, but nothing else.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,7 +18,7 @@ use crate::terminal::CredentialArgs;
 pub(super) const META_USER: &str = "memory/user";
 pub(super) const META_RUN: &str = "memory/run";
 
-/// Runs that one connection may have at a time.
+/// Most runs at a time on one connection.
 const MAX_RUNS: usize = 256;
 
 /// Identity and rules of a connection.
@@ -31,11 +31,11 @@ pub(crate) struct Identity {
     pub(crate) trust_meta: bool,
     /// API keys that its runs pass to a service.
     pub(crate) credentials: CredentialArgs,
-    /// How the names of its runs begin.
+    /// Prefix of the names of its runs.
     pub(crate) runs: String,
-    /// Operations that its token leaves out.
+    /// Operations that its token does not allow.
     pub(crate) denied: Vec<ToolOp>,
-    /// What reads their notes; `None`: rules.
+    /// The model that reads their notes; `None` for rules.
     pub(crate) interpreter: Option<Arc<dyn ChatModel>>,
 }
 
@@ -99,7 +99,7 @@ impl Sessions {
         }
     }
 
-    /// Ends every run of the connection and purges what was kept for the run only; whoever asks again waits for the first.
+    /// Ends every run of the connection and purges what was kept for the run only. Later callers wait for the first.
     pub(crate) async fn end(&self, patience: Duration) -> Result<()> {
         let mut runs = vec![self.run.clone()];
         {

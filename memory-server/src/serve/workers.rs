@@ -25,7 +25,7 @@ pub(crate) async fn run(context: &Context, args: &SqlWorkerArgs) -> Result<Exit,
     Ok(Exit::Ok)
 }
 
-/// Refuses worker processes for a store that only one process has.
+/// Refuses worker processes for an in-memory store, which only one process can have.
 pub(crate) fn refuse_in_memory(config: &Config, shown_url: &str) -> Result<()> {
     let sql = config.file().sql;
     if sql.enabled && sql.workers > 0 && shown_url.starts_with("sqlite::memory:") {
@@ -36,7 +36,7 @@ pub(crate) fn refuse_in_memory(config: &Config, shown_url: &str) -> Result<()> {
     Ok(())
 }
 
-/// The memory to serve: with its SQL in worker processes if `[sql] workers` says so.
+/// The memory to serve, with its SQL in worker processes if `[sql] workers` says so.
 pub(crate) fn with_workers(
     memory: Memory,
     config: &Config,

@@ -1,4 +1,4 @@
-//! `memory sql`: the scope's database from a terminal, in the sandbox that agents get.
+//! `memory sql`: the scope's database from a terminal, in the same sandbox as agents.
 
 mod session;
 mod shell;
@@ -69,7 +69,7 @@ pub(crate) async fn run(context: &Context, args: SqlArgs, out: &mut Out) -> Resu
         Some(text) if text.trim_start().starts_with('.') || session::may_read_only(text) => Access::Read,
         _ => Access::Create,
     };
-    // Before a store is made for it.
+    // Done before a store is created for it.
     let dump = args.restore.as_deref().map(|file| transfer::reader(context, file)).transpose()?;
     let opened = context.open(access).await?;
     if let Some(dump) = dump {

@@ -37,7 +37,7 @@ impl<'a> Session<'a> {
     pub(super) fn new(opened: &'a Opened, limits: Limits) -> Result<Self> {
         let scope = opened.scope();
         let fresh = ScopeId::new(format!("sql-{:032x}", OpenContext::default().ids.fresh()))?;
-        // A run's scope belongs to that run.
+        // The scope of a run belongs to that run.
         let own = if scope.kind == ScopeKind::Run { scope.id.clone() } else { fresh };
         let mut run = RunContext::new(scope.tenant.clone(), ScopeId::new("operator")?, own);
         if scope.kind == ScopeKind::User {
@@ -65,7 +65,7 @@ impl<'a> Session<'a> {
         memory.sql().ok_or_else(|| Error::unsupported(operation, memory.name()))
     }
 
-    /// Runs a statement. The facet decides whether it only reads.
+    /// Runs a statement. The facet decides whether it is read-only.
     pub(super) async fn statement(&mut self, sql: &str, args: &[SqlValue]) -> Result<Answer> {
         let facet = self.facet("sql")?;
         if may_read_only(sql) {
@@ -87,7 +87,7 @@ impl<'a> Session<'a> {
         options
     }
 
-    /// Forgets a lost transaction; the user decides what to do.
+    /// Forgets a lost transaction; the user decides what to do next.
     fn noted<T>(&mut self, result: Result<T>) -> Result<T> {
         if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::TransactionLost) {
             self.transaction = None;
@@ -137,7 +137,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Whether the statement begins like a query; `WITH` and `EXPLAIN` may be either.
+/// Whether the statement starts like a query; `WITH` and `EXPLAIN` may be either.
 pub(super) fn may_read_only(sql: &str) -> bool {
     let mut rest = sql;
     loop {

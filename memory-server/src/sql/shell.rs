@@ -48,7 +48,7 @@ pub(super) async fn one(
     Ok(Exit::Ok)
 }
 
-/// Reads standard input to its end. A person sees a failure and types on; a script stops at the first.
+/// Reads standard input to its end. A person sees a failure and goes on; a script stops at the first one.
 pub(super) async fn run(
     session: &mut Session<'_>,
     history: bool,
@@ -105,7 +105,7 @@ async fn typed(
             Read::Interrupted => continue,
             Read::NotUtf8(..) | Read::End => return Ok(Exit::Ok),
         };
-        // A statement that a signal ends runs completely or not at all.
+        // A statement interrupted by a signal runs completely or not at all.
         let mut signals = Signals::listen()?;
         let mut splitter = Splitter::new(session.dialect());
         let taken = tokio::select! {
@@ -132,7 +132,7 @@ async fn typed(
     }
 }
 
-/// SQL as it is typed, and the names of tables and columns that it may use.
+/// Completion for SQL: the names of tables and columns.
 #[derive(Clone, Default)]
 struct Names {
     dialect: Option<SqlDialect>,
@@ -140,7 +140,7 @@ struct Names {
 }
 
 impl Names {
-    /// Asks what there is. It only helps: a statement that failed or is not allowed changes nothing here.
+    /// Learns the names. Only a convenience: a failing or forbidden statement changes nothing here.
     async fn learn(&self, session: &Session<'_>) {
         let Ok(Ok(tables)) = tokio::time::timeout(LEARNING, session.tables()).await else { return };
         let columns =
@@ -168,12 +168,12 @@ impl Language for Names {
             return false;
         }
         let mut splitter = Splitter::new(self.dialect);
-        // One that is too long is refused as it is.
+        // One that is too long is refused later.
         splitter.push(&format!("{text}\n")).is_ok() && splitter.is_waiting()
     }
 }
 
-/// Runs a line; false if it quits the shell.
+/// Runs a line; returns false if it quits the shell.
 async fn take(
     session: &mut Session<'_>,
     splitter: &mut Splitter,
@@ -220,7 +220,7 @@ async fn statement(
     }
 }
 
-/// Runs a dot command, named without its dot; false if it quits the shell.
+/// Runs a dot command, given without its dot; returns false if it quits the shell.
 async fn dot(session: &mut Session<'_>, command: &str, out: &mut Out) -> std::result::Result<bool, Failure> {
     let mut words = command.split_whitespace();
     let name = words.next().unwrap_or_default().to_ascii_lowercase();
@@ -288,8 +288,8 @@ fn tables(tables: &[TableInfo], out: &mut Out) -> std::result::Result<(), Failur
     out.table(["NAME", "KIND", "COLUMNS"], &rows)
 }
 
-/// The SQL of the scope's own tables, views, indexes and triggers, without an engine's internal tables of a virtual
-/// table.
+/// The SQL of the scope's own tables, views, indexes and triggers, without the engine's internal tables behind virtual
+/// ones.
 async fn schema(
     session: &mut Session<'_>,
     name: Option<&str>,

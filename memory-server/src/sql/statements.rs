@@ -1,4 +1,4 @@
-//! Splits a stream of lines into statements, as the dialect's own prompt does.
+//! Splits a stream of lines into statements, as the dialect's own command-line tool does.
 
 use std::borrow::Cow;
 
@@ -52,20 +52,20 @@ impl State {
     }
 }
 
-/// A quote or a comment that was opened.
+/// An open quote or comment.
 #[derive(Debug)]
 struct Within {
     closing: Cow<'static, str>,
-    /// Where to look for it from.
+    /// Where to search for it from.
     from: usize,
-    /// What opens another inside, and how many of these are open.
+    /// What opens a nested one, and how many of these are open.
     nested: Option<(&'static str, u32)>,
-    /// Whether a backslash takes the next character's meaning: `E'…'`.
+    /// Whether a backslash escapes the next character: `E'…'`.
     escapes: bool,
 }
 
 impl Within {
-    /// The end of it, or `None` if more text is needed.
+    /// Its end, or `None` if more text is needed.
     fn end(&mut self, text: &str) -> Option<usize> {
         loop {
             let rest = text.get(self.from..)?;
@@ -93,7 +93,7 @@ impl Within {
                 let after = at + self.closing.len();
                 match &mut self.nested {
                     Some((_, depth)) if *depth > 0 => *depth -= 1,
-                    // A doubled quote is one character, and what follows it may be escaped.
+                    // A doubled quote stands for one quote, and what follows it may be escaped.
                     None if self.escapes => match text.get(after..)?.chars().next() {
                         None => return None,
                         Some('\'') => {
@@ -150,7 +150,7 @@ impl Splitter {
         Ok(complete)
     }
 
-    /// A last statement without its `;`.
+    /// The last statement, if it lacks its `;`.
     pub(super) fn finish(self) -> Option<String> {
         let last = self.text.trim();
         (!last.is_empty()).then(|| last.to_owned())
@@ -233,7 +233,7 @@ impl Splitter {
     }
 }
 
-/// The length of `$tag$`, with which a literal begins; 1 if it is none, `None` if more text is needed.
+/// The length of the `$tag$` that opens a literal; 1 if there is none, `None` if more text is needed.
 fn dollars(rest: &str) -> Option<usize> {
     let tag = rest.get(1..)?;
     let length = tag.find(|character: char| !character.is_alphanumeric() && character != '_')?;

@@ -21,7 +21,7 @@ pub(super) fn write(rows: &Rows, out: &mut Out) -> Result<(), Failure> {
             *widest = (*widest).max(cell.lines().map(width).max().unwrap_or(0));
         }
     }
-    // A cell of several lines stands alone in its row and is wrapped by the terminal.
+    // A cell with several lines stands alone in its row, and the terminal wraps it.
     let cut = many && out.fit(&mut widths);
     let shown = |row: &[String]| -> Vec<String> {
         match cut {

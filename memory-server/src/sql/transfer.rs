@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::terminal::{Exit, Failure, Opened, Out, Stop, bytes, counted, note};
 
-/// How much of what a dump does not contain is named.
+/// How many omissions of a dump are named.
 const MAX_NAMED: usize = 100;
 /// Longest line of a dump, in bytes.
 const MAX_LINE: u64 = 1 << 30;
@@ -22,7 +22,7 @@ fn facet<'a>(opened: &'a Opened, operation: &str) -> Result<&'a dyn SqlFacet> {
     opened.memory.sql().ok_or_else(|| Error::unsupported(operation, opened.memory.name()))
 }
 
-/// Writes the database to a file that appears once it is complete, or to standard output.
+/// Writes the database to standard output, or to a file that appears once it is complete.
 pub(super) async fn dump(
     opened: &Opened,
     (path, overwrite): (&Path, bool),
@@ -65,7 +65,7 @@ fn told(skipped: &[String]) -> Exit {
     if skipped.is_empty() { Exit::Ok } else { Exit::Partial }
 }
 
-/// What a line of a dump says that the dump does not contain.
+/// What a line of a dump says it does not contain.
 fn skipped_in(line: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Skipped {
@@ -76,7 +76,7 @@ fn skipped_in(line: &[u8]) -> Option<String> {
         .map(|line| line.skipped)
 }
 
-/// Writes every line; returns their bytes and what is not among them, or `None` if interrupted.
+/// Writes every line. Returns how many bytes, and what is not contained, or `None` if interrupted.
 async fn copy(
     mut stream: DumpStream,
     to: &mut (impl Write + Send + ?Sized),
@@ -114,7 +114,7 @@ pub(super) fn reader(
     })
 }
 
-/// Restores a dump into the scope, entirely or not at all.
+/// Restores a dump into the scope, completely or not at all.
 pub(super) async fn restore(
     opened: &Opened,
     reader: Box<dyn BufRead + Send>,
@@ -152,7 +152,7 @@ pub(super) async fn drop_database(opened: &Opened, out: &mut Out) -> std::result
     Ok(Exit::Ok)
 }
 
-/// Lines of a file, each of bounded length.
+/// Lines of a file, of limited length.
 struct Lines {
     reader: Box<dyn BufRead + Send>,
     ended: bool,

@@ -1,4 +1,4 @@
-//! What every command receives: the global options, and the store that they name.
+//! What every command receives: the global options, and the store that they select.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::stop::Stop;
 pub struct Context {
     global: Global,
     openings: Openings,
-    /// The line of the shell that is run; `None`: the command line of the process.
+    /// The shell line being run; `None` for the process's own command line.
     line: Option<Arc<Line>>,
 }
 
@@ -34,10 +34,10 @@ pub(crate) struct Opened {
     pub(crate) settings: Settings,
 }
 
-/// Other scopes that are named where nothing was found.
+/// How many other scopes are named if nothing was found.
 const OTHERS: usize = 5;
 
-/// Refuses a command that each of two stores serves, and the two together do not.
+/// Refuses a command that either of two stores could serve alone, but not both together.
 ///
 /// # Errors
 /// `capability_unsupported` for a store with a fallback.
@@ -48,10 +48,10 @@ pub(crate) fn alone(memory: &Memory, operation: &str) -> Result<()> {
     )
 }
 
-/// Other scopes that are looked into for them.
+/// How many other scopes are searched for them.
 const LOOKED_INTO: usize = 20;
 
-/// Whether a scope has facts, as far as the store answers.
+/// Whether a scope has facts, as far as the store can tell.
 pub(crate) async fn has_facts(layer: &dyn MemoryLayer, run: &RunContext, scope: &Scope) -> bool {
     let mut any = FactsQuery::default();
     any.limit = 1;
@@ -63,16 +63,16 @@ pub(crate) fn scope_name(scope: &Scope) -> String {
     format!("{}:{}", scope.kind, scope.id)
 }
 
-/// Where nothing was found, and where something is.
+/// Where nothing was found, and where something exists.
 #[derive(Serialize)]
 pub(crate) struct Elsewhere {
     looked_in: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     elsewhere: Vec<Held>,
-    /// There are facts, and what was asked for leaves all of them out.
+    /// There are facts, but the request excludes all of them.
     #[serde(skip)]
     left_out: bool,
-    /// There are entries, and only facts were looked for.
+    /// There are entries, but only facts were requested.
     #[serde(skip)]
     has_entries: bool,
 }
@@ -84,7 +84,7 @@ struct Held {
 }
 
 impl Elsewhere {
-    /// `left_out`: these scopes have facts, and what was asked for leaves all of them out.
+    /// `left_out`: these scopes have facts, but the request excludes all of them.
     pub(crate) fn new(looked_in: &[Scope], left_out: bool) -> Self {
         Self {
             looked_in: looked_in.iter().map(scope_name).collect(),
@@ -136,7 +136,7 @@ impl Context {
         Self { global, openings: Openings::default(), line: None }
     }
 
-    /// The same for lines that follow each other: a store stays open for the next line.
+    /// The same for a series of lines: a store stays open for the next line.
     pub(crate) fn of_lines(&self) -> Self {
         Self { global: self.global.clone(), openings: self.openings.keeping(), line: None }
     }
@@ -146,7 +146,7 @@ impl Context {
         Self { global, openings: self.openings.clone(), line: Some(line) }
     }
 
-    /// Whether one of these options was typed, rather than taken from the environment or from an earlier line.
+    /// Whether one of these options was typed, rather than taken from the environment or an earlier line.
     pub(crate) fn is_typed(&self, options: &[&str]) -> bool {
         let is_one = |word: &str| {
             options.iter().any(|option| {
@@ -159,7 +159,7 @@ impl Context {
         }
     }
 
-    /// For a command that stops by itself when the user asks to.
+    /// For a command that stops on its own when asked to.
     pub(crate) fn stop(&self) -> Stop {
         self.line.as_ref().map_or_else(Stop::listen, |line| line.stop())
     }
@@ -177,7 +177,7 @@ impl Context {
         }
     }
 
-    /// Whether what is typed may be kept for the next time.
+    /// Whether typed lines may be kept for next time.
     pub(crate) fn keeps_history(&self) -> bool {
         self.line.as_ref().is_none_or(|line| line.keeps_history())
     }
@@ -186,12 +186,12 @@ impl Context {
         self.global.quiet
     }
 
-    /// Decides on store, tenant and scope; opens nothing.
+    /// Decides on store, tenant and scope without opening anything.
     pub(crate) fn settings(&self) -> Result<Settings> {
         self.settings_of(&self.global)
     }
 
-    /// As [`settings`](Self::settings), of other options.
+    /// Like [`settings`](Self::settings), for other options.
     pub(crate) fn settings_of(&self, global: &Global) -> Result<Settings> {
         Settings::resolve(global, &self.openings)
     }
@@ -201,7 +201,7 @@ impl Context {
         &self.global
     }
 
-    /// The registry for backends other than the chosen one, with the embedder of the command line.
+    /// The registry for backends other than the chosen one, with the command line's embedder.
     ///
     /// # Errors
     /// As [`settings::registry`](super::settings::registry).
@@ -213,7 +213,7 @@ impl Context {
     /// The language model of `[models.chat]` in `memory.toml`.
     ///
     /// # Errors
-    /// `not_found` without `memory.toml`, or as [`Config::open_chat_model`].
+    /// `not_found` without `memory.toml`; those of [`Config::open_chat_model`].
     pub fn chat_model(&self) -> Result<Arc<dyn ChatModel>> {
         let config = self.settings()?.config.ok_or_else(|| {
             Error::not_found("there is no memory.toml whose [models.chat] names a language model")
@@ -221,12 +221,12 @@ impl Context {
         config.open_chat_model(&self.registry()?)
     }
 
-    /// The URL of the command line or the environment.
+    /// The URL from the command line or the environment.
     pub fn explicit_url(&self) -> Option<&str> {
         self.global.url.as_deref().filter(|url| !url.is_empty())
     }
 
-    /// The store that the command line or the environment names, by URL or by name; `None`: they name none.
+    /// The store that the command line or the environment names, by URL or by name, if any.
     ///
     /// # Errors
     /// As [`Settings::resolve`] and [`Settings::backend_url`].
@@ -237,7 +237,7 @@ impl Context {
         self.settings()?.bare_store().map(Some)
     }
 
-    /// The store and the scope that options, environment and `memory.toml` come to.
+    /// The store and scope that result from options, environment and `memory.toml`.
     ///
     /// # Errors
     /// As [`Settings::resolve`] and [`Settings::backend_url`].
@@ -265,7 +265,7 @@ impl Context {
         other
     }
 
-    /// Opens the store without creating it; a missing one is an empty store in memory.
+    /// Opens the store without creating it; an empty store in memory replaces a missing one.
     pub(crate) async fn open_unmade(&self, access: Access) -> Result<Opened> {
         let settings = self.settings()?;
         let memory = settings.open_unmade(access).await?;
@@ -279,12 +279,12 @@ impl Context {
         Ok(Opened { memory, settings })
     }
 
-    /// Has a store closed at the end of the program that was opened without [`Settings`].
+    /// Makes sure that a store that was opened without [`Settings`] is closed at the end of the program.
     pub(crate) fn closing(&self, memory: Memory) -> Memory {
         self.openings.closing(memory)
     }
 
-    /// Closes what was opened. Whoever still uses it is refused.
+    /// Closes everything that was opened. Later uses are refused.
     ///
     /// # Errors
     /// As [`Openings::close`].
@@ -322,7 +322,7 @@ impl Opened {
     /// Every scope of the tenant that holds something.
     ///
     /// # Errors
-    /// `capability_unsupported` if the store cannot list them; as [`Backend::scopes`].
+    /// `capability_unsupported` if the store cannot list them; those of [`Backend::scopes`].
     pub(crate) async fn all_scopes(&self) -> Result<Vec<Scope>> {
         let backend = self.backend("scopes")?;
         let (mut scopes, mut query) = (Vec::new(), ScopesQuery::default());
@@ -336,7 +336,7 @@ impl Opened {
         }
     }
 
-    /// Where was looked, and which other scopes hold something; for a layer, which hold facts.
+    /// Where nothing was found, and which other scopes hold something; for a layer, which hold facts.
     pub(crate) async fn elsewhere(
         &self,
         looked_in: &[Scope],
@@ -352,7 +352,7 @@ impl Opened {
         }
         let query =
             ScopesQuery::default().with_limit(looked_in.len().saturating_add(LOOKED_INTO).min(MAX_PAGE));
-        // It only helps: the answer stands without it.
+        // Only a hint: the answer stands without it.
         let page = backend
             .scopes(&self.settings.tenant, query)
             .await

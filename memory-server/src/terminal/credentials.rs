@@ -4,7 +4,7 @@ use clap::Args;
 use memory_core::{Error, Result, RunContext};
 use memory_http::SecretSource;
 
-/// Credentials per run at most.
+/// Most credentials per run.
 const MAX: usize = 16;
 
 /// Options of commands that act for a run.
@@ -22,7 +22,7 @@ impl CredentialArgs {
         &self.credential
     }
 
-    /// Reads the keys and hands them to the run. They never come from a model and are never printed.
+    /// Reads the keys and passes them to the run. They never come from a model and are never printed.
     pub(crate) fn give(&self, run: &mut RunContext) -> Result<()> {
         if self.credential.len() > MAX {
             return Err(Error::too_large("--credential", self.credential.len(), MAX, "credentials"));
@@ -37,7 +37,7 @@ impl CredentialArgs {
     }
 }
 
-/// The argument is not quoted: it may be a key by mistake.
+/// Does not quote the argument, which may be a key by mistake.
 fn reference(given: &str) -> Result<(String, SecretSource)> {
     let wrong = || {
         Error::invalid(

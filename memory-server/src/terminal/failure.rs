@@ -1,4 +1,4 @@
-//! How a command ends: exit codes and the errors behind them.
+//! How a command ends: exit codes, and the errors behind them.
 
 use std::io;
 
@@ -14,7 +14,7 @@ pub enum Exit {
     Nothing,
     /// The command line is wrong.
     Usage,
-    /// The request was refused: an invalid, too large or unsupported argument, a name of something that does not exist,
+    /// The request was refused: an invalid, oversized or unsupported argument, a name of something that does not exist,
     /// a quota, a permission.
     Refused,
     /// A precondition did not hold.
@@ -23,9 +23,9 @@ pub enum Exit {
     Unavailable,
     /// The store or the file is damaged, foreign or of a newer format.
     Corrupt,
-    /// Partial: something was left out and is listed; the rest was done.
+    /// Something was left out and is listed; the rest was done.
     Partial,
-    /// A check failed or a difference was found; or a service failed to process what it took, or was not done in time.
+    /// A check failed or found a difference; or a service failed to process what it accepted, or was not done in time.
     Failed,
     /// Whether it was done is unknown.
     Unknown,
@@ -33,7 +33,7 @@ pub enum Exit {
     Internal,
     /// A file or the output could not be read or written.
     InputOutput,
-    /// Interrupted; what was acknowledged is stored.
+    /// Interrupted; acknowledged writes are stored.
     Interrupted,
 }
 
@@ -187,7 +187,7 @@ impl std::fmt::Display for Failure {
         match self {
             Self::Error(error) => {
                 write!(f, "{error}")?;
-                // The cause is shown if it adds anything.
+                // Show the cause if it adds anything.
                 let mut source = std::error::Error::source(error);
                 while let Some(cause) = source {
                     let cause_text = cause.to_string();

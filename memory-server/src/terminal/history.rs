@@ -1,4 +1,4 @@
-//! What was typed, kept for the next time.
+//! The history of typed lines, kept for next time.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,12 @@ use memory_core::{Error, Result};
 use super::output::note;
 use super::settings::{create_private_folder, state_folder};
 
-/// Lines that a history keeps, of the newest.
+/// How many lines a history keeps; the newest ones.
 pub(super) const MAX_LINES: usize = 1_000;
 /// The largest file that is read.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Words that a secret stands beside. Rather too many: a line that is not kept can be typed again.
+/// Words that suggest a secret. Better too many: a line that was not kept can be typed again.
 const SECRET: &[&str] =
     &["token", "passw", "passphrase", "secret", "credential", "bearer", "api_key", "api-key", "apikey"];
 
@@ -22,7 +22,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// The history of this name; `None`, after saying why, if it cannot be kept.
+    /// The history with this name; `None` if it cannot be kept, after saying why.
     pub(crate) fn open(name: &str) -> Option<Self> {
         let opened =
             state_folder().ok_or_else(|| Error::invalid("there is no home folder")).and_then(|folder| {
@@ -39,7 +39,7 @@ impl History {
     }
 }
 
-/// Creates the file if need be, and refuses one that is not a history's.
+/// Creates the file if necessary, and refuses one that cannot be a history.
 fn private(file: &Path) -> Result<()> {
     let failed = |error| Error::invalid(format!("{} cannot be written", file.display())).with_source(error);
     let mut options = std::fs::OpenOptions::new();
@@ -47,7 +47,7 @@ fn private(file: &Path) -> Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt as _;
-        // What is no file, such as a pipe, is not waited for.
+        // Do not block on something like a pipe.
         options.mode(0o600).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     }
     let about = options.open(file).and_then(|file| file.metadata()).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! What a command reads besides its options.
+//! What a command reads in addition to its options.
 
 use std::io::Read as _;
 

@@ -1,4 +1,4 @@
-//! One line of `memory shell`, as the command that it holds sees it.
+//! One line of `memory shell`, as seen by the command that it runs.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,15 +9,15 @@ use tokio::sync::watch;
 use super::failure::{Exit, Failure};
 use super::stop::{Signal, Signals, Stop};
 
-/// How long a command may take after an interrupt to give the thread back. One that blocks it ends the process.
+/// How long an interrupted command may block its thread; after that, the process ends.
 const BLOCKED: Duration = Duration::from_secs(15);
 
-/// A line that was typed, or came by a pipe.
+/// A line that was typed or arrived through a pipe.
 pub(crate) struct Line {
     words: Vec<String>,
     keeps_history: bool,
     ask: watch::Sender<bool>,
-    /// Whether the command stops by itself when it is asked to.
+    /// Whether the command stops on its own when asked to.
     stops: AtomicBool,
 }
 
@@ -40,13 +40,13 @@ impl Line {
         self.keeps_history
     }
 
-    /// For a command that stops by itself.
+    /// For a command that stops on its own.
     pub(super) fn stop(&self) -> Stop {
         self.stops.store(true, Ordering::Relaxed);
         Stop::of(&self.ask)
     }
 
-    /// Runs the command of the line to its end, or until a signal comes. What it has been told is stored is stored.
+    /// Runs the line's command to its end, or until a signal arrives. Acknowledged writes are stored.
     pub(crate) async fn until_interrupted(
         &self,
         command: impl Future<Output = Result<Exit, Failure>>,
@@ -83,7 +83,7 @@ impl Line {
             Ended::By(signal)
         };
         match ended {
-            // It stopped as it was asked to; the shell has to, too.
+            // The command stopped as asked; the shell must stop too.
             Ended::Done(_) if signal == Signal::Terminate => Ended::By(signal),
             ended => ended,
         }

@@ -19,9 +19,9 @@ use super::history::{History, MAX_LINES, may_keep};
 /// Longest line from a pipe, in bytes.
 const MAX_LINE: u64 = 16 << 20;
 
-/// The language that is typed, as an editor needs to know it. It is asked on a thread of its own.
+/// What an editor needs to know about the language being typed. It is called on a separate thread.
 pub(crate) trait Language: Send + 'static {
-    /// Where the last word of a text begins, and what it may become.
+    /// Where the last word of a text starts, and its completions.
     fn complete(&self, text: &str) -> (usize, Vec<String>);
 
     /// Whether more lines belong to it.
@@ -31,16 +31,16 @@ pub(crate) trait Language: Send + 'static {
 /// What came.
 #[derive(Debug)]
 pub(crate) enum Read {
-    /// A line, with its end if it came from a pipe; of a person, all lines that belong together.
+    /// A line, with its line end if it came from a pipe; from a person, all lines that belong together.
     Line(String),
-    /// One from a pipe that is not UTF-8, with its number from 1 and what it may have meant.
+    /// A line from a pipe that is not UTF-8: its number, from 1, and what it may have meant.
     NotUtf8(u64, String),
     /// Ctrl-C instead of a line.
     Interrupted,
     End,
 }
 
-/// Where lines come from. They are read on a thread of its own, so that who waits for one can stop waiting.
+/// The source of lines. They are read on a separate thread, so that a caller can stop waiting.
 pub(crate) struct Lines {
     ask: Sender<String>,
     answers: UnboundedReceiver<Result<Read, Failure>>,
@@ -54,7 +54,7 @@ pub(crate) fn is_person() -> bool {
 }
 
 impl Lines {
-    /// Of a person at a terminal.
+    /// From a person at a terminal.
     ///
     /// # Errors
     /// If the terminal cannot be used.
@@ -72,7 +72,7 @@ impl Lines {
         let mut editor = Editor::with_history(config, kept).map_err(failed)?;
         editor.set_helper(Some(Typed(language)));
         if let Some(history) = &history {
-            // A damaged one is written anew.
+            // A damaged history is replaced.
             let _ = editor.load_history(history.file());
         }
         Self::read_by(move |prompt| {
@@ -83,7 +83,7 @@ impl Lines {
                 Err(error) => return Err(unreadable(as_io(error))),
             };
             if may_keep(&line) && editor.add_history_entry(line.as_str()).unwrap_or(false) {
-                // After each line: what ends the program may be a signal. A full disk does not end it.
+                // Saved after each line, because a signal may end the program. A full disk must not.
                 if let Some(history) = &history {
                     let _ = editor.append_history(history.file());
                 }
@@ -129,17 +129,17 @@ impl Lines {
         })
     }
 
-    /// The next line; the prompt is shown to a person. If it is not waited for to its end, no other may be read.
+    /// The next line; a person sees the prompt. If the wait is abandoned, no other line may be read.
     ///
     /// # Errors
-    /// If standard input cannot be read or has too long a line.
+    /// If standard input cannot be read, or a line is too long.
     pub(crate) async fn next(&mut self, prompt: &str) -> Result<Read, Failure> {
-        // A thread that has ended answers nothing.
+        // If the thread has ended, there will be no answer.
         let _ = self.ask.send(prompt.to_owned());
         self.answers.recv().await.unwrap_or(Ok(Read::End))
     }
 
-    /// Leaves the terminal as it was found, although a line is still being typed.
+    /// Restores the terminal, even while a line is being typed.
     pub(crate) fn abandon(&self) {
         #[cfg(unix)]
         if let Some(before) = &self.before {
@@ -168,7 +168,7 @@ fn read_line(number: u64) -> Result<Read, Failure> {
     if line.is_empty() {
         return Ok(Read::End);
     }
-    // Some editors put it before UTF-8.
+    // Some editors start UTF-8 files with it.
     if number == 1 && line.starts_with(b"\xef\xbb\xbf") {
         line.drain(..3);
     }
@@ -185,7 +185,7 @@ pub(crate) fn not_utf8(number: u64) -> Failure {
     ))
 }
 
-/// A language as the editor takes it.
+/// A language, in the form that the editor needs.
 struct Typed<L>(L);
 
 impl<L: Language> Helper for Typed<L> {}

@@ -1,4 +1,4 @@
-//! The libraries' log, on standard error, and how its lines are written: as text, or each as a JSON object.
+//! The libraries' log on standard error, and its format: text, or one JSON object per line.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _};
@@ -14,13 +14,13 @@ use super::output::{complain, json_line, write_json_lines};
 
 /// The environment variable that sets the log level: `debug`, or `memory::audit=info,memory_http=debug`.
 const VARIABLE: &str = "MEMORY_LOG";
-/// The environment variable that sets how lines are written: `text`, or `json`.
+/// The environment variable that sets the format: `text` or `json`.
 const FORMAT: &str = "MEMORY_LOG_FORMAT";
 
-/// The library whose warnings contain what clients sent, such as the URIs of resources.
+/// A library whose warnings quote what clients sent, such as URIs of resources.
 const TELLS_REQUESTS: &str = "rmcp";
 
-/// What is logged. Of [`TELLS_REQUESTS`] only errors are, unless the text names it.
+/// What is logged. For [`TELLS_REQUESTS`] only errors, unless the text names it.
 fn filter(text: Option<&str>) -> Result<Targets, String> {
     let filter = match text {
         None => {
@@ -37,8 +37,8 @@ fn filter(text: Option<&str>) -> Result<Targets, String> {
     Ok(filter.with_target(TELLS_REQUESTS, level))
 }
 
-/// Starts logging to standard error, by default warnings and audit records, and traces where the environment asks for them.
-/// What cannot be started is told, and the rest is.
+/// Starts logging to standard error, by default warnings and audit records, and tracing if the environment asks for it.
+/// Returns what could not be started; the rest works.
 pub(crate) fn start() -> Result<(), String> {
     let wanted = std::env::var_os(VARIABLE).map(|text| text.to_string_lossy().into_owned());
     let (filter, mut told) = match filter(wanted.as_deref()) {
@@ -67,7 +67,7 @@ pub(crate) fn start() -> Result<(), String> {
             None
         }
     });
-    // An earlier subscriber, if any, stays.
+    // An earlier subscriber stays in place.
     let _ = all.try_init();
     told
 }

@@ -1,5 +1,5 @@
-//! What the command lines of `memory` and `memory-lab` share: global options, the store they name, output, progress and exit
-//! codes. It is not an interface for other crates.
+//! What the command lines of `memory` and `memory-lab` share: global options, the store they select, output, progress
+//! and exit codes. Not an interface for other crates.
 
 mod context;
 mod credentials;

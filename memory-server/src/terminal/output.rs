@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::failure::Failure;
 
-/// Things of a kind that a report for a person names.
+/// How many things of a kind a report for a person names.
 pub(crate) const NAMED: usize = 20;
 
 /// Standard output.
@@ -21,15 +21,15 @@ pub struct Out {
     json: bool,
     terminal: bool,
     colour: bool,
-    /// Columns of the terminal; `None`: nothing is cut.
+    /// Width of the terminal; `None` if nothing is cut.
     columns: Option<usize>,
-    /// Further rows of a table whose header was printed.
+    /// Whether the next rows continue a table whose header has been printed.
     pub(crate) continues: bool,
     writer: Box<dyn Write + Send>,
 }
 
 impl Out {
-    /// Standard output; colour on a terminal only, and not where `NO_COLOR` is set.
+    /// Standard output. Colour only on a terminal, and not if `NO_COLOR` is set.
     pub fn standard(json: bool) -> Self {
         let terminal = io::stdout().is_terminal();
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -50,13 +50,13 @@ impl Out {
         self.json
     }
 
-    /// Writes a JSON document in one line. If a fallback answered, an object names it in `fallback`; anything else, such as
-    /// the `null` for an entry that is not there, becomes the `answer` of one.
+    /// Writes a JSON document on one line. If a fallback answered, an object names it in `fallback`; anything else,
+    /// such as the `null` for a missing entry, is wrapped in an object as its `answer`.
     pub fn document<T: Serialize + ?Sized>(&mut self, document: &T) -> Result<(), Failure> {
         self.json(serde_json::to_string(document))
     }
 
-    /// Not generic, for every command has a document of its own.
+    /// Not generic, because every command has its own type of document.
     fn json(&mut self, text: serde_json::Result<String>) -> Result<(), Failure> {
         let text = text.map_err(|error| Failure::Output(error.into()))?;
         let Some(who) = memory::fallback::fell_back() else {
@@ -83,7 +83,8 @@ impl Out {
         if self.json { self.document(document) } else { text(self) }
     }
 
-    /// Prints how many things of a kind there are, and the first of them one to a line; nothing if there are none.
+    /// Prints how many things of a kind there are, then the first of them, one per line. Prints nothing if there are
+    /// none.
     pub(crate) fn named<T>(
         &mut self,
         what: &str,
@@ -108,7 +109,7 @@ impl Out {
         self.bytes(b"\n")
     }
 
-    /// Writes a line of stored text: exactly, unless a terminal would act on it.
+    /// Writes a line of stored text unchanged, unless a terminal would act on it.
     pub fn raw_line(&mut self, text: &str) -> Result<(), Failure> {
         if self.terminal {
             return self.line(text);
@@ -131,8 +132,8 @@ impl Out {
         self.writer.flush().map_err(Failure::Output)
     }
 
-    /// Prints rows under a header, columns aligned. On a terminal, long cells are cut so that a row fits in a line; elsewhere
-    /// nothing is.
+    /// Prints rows under a header, with aligned columns. On a terminal, long cells are cut so that a row fits on a
+    /// line; elsewhere nothing is cut.
     pub fn table<const N: usize>(&mut self, head: [&str; N], rows: &[[String; N]]) -> Result<(), Failure> {
         let rows: Vec<[Cow<'_, str>; N]> =
             rows.iter().map(|row| row.each_ref().map(|cell| printable(cell, ""))).collect();
@@ -167,17 +168,18 @@ impl Out {
         Ok(())
     }
 
-    /// Characters of a value that are worth printing: as many as fit in a line of a terminal; elsewhere all.
+    /// How many characters of a value to print: a terminal line's worth; elsewhere all.
     pub(crate) fn shown(&self) -> usize {
         if self.terminal { self.columns.unwrap_or(80) } else { usize::MAX }
     }
 
-    /// Narrows the widest columns until a row of them, two spaces apart, fits the terminal. Whether it narrowed any.
+    /// Narrows the widest columns until a row, with two spaces between columns, fits the terminal. Returns whether it
+    /// narrowed any.
     pub(crate) fn fit(&self, widths: &mut [usize]) -> bool {
         self.columns.is_some_and(|columns| narrow(widths, columns))
     }
 
-    /// Bold where colour is shown.
+    /// Bold if colour is on.
     pub fn bold(&self, text: &str) -> String {
         if self.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
     }
@@ -189,7 +191,7 @@ impl Out {
     }
 }
 
-/// Notes how many of `count` things were not named.
+/// Says how many of `count` things were not named.
 pub(crate) fn more(count: u64) {
     let shown = NAMED as u64;
     if count > shown {
@@ -226,7 +228,7 @@ pub(crate) fn width(text: &str) -> usize {
     console::measure_text_width(text)
 }
 
-/// Takes from the widest columns, of equal ones from the last, until the row has this many columns or nothing is left to take.
+/// Narrows the widest columns, the last of equally wide ones first, until the row fits or nothing is left to take.
 fn narrow(widths: &mut [usize], columns: usize) -> bool {
     const GAP: usize = 2;
     let room = columns.saturating_sub(GAP * widths.len().saturating_sub(1));
@@ -245,7 +247,7 @@ fn narrow(widths: &mut [usize], columns: usize) -> bool {
 /// Whether each line on standard error is a JSON object.
 static JSON_LINES: AtomicBool = AtomicBool::new(false);
 
-/// From now on what is noted is a JSON object, as a line of the log.
+/// From now on, notes are JSON objects, like lines of the log.
 pub(super) fn write_json_lines() {
     JSON_LINES.store(true, Relaxed);
 }
@@ -293,7 +295,7 @@ pub fn excerpt(text: &str, characters: usize) -> String {
     line
 }
 
-/// `1 entry`, `2 entries`: of nouns whose plural has `s`, or `ies` in place of `y`.
+/// `1 entry`, `2 entries`: for nouns whose plural ends in `s`, or `ies` in place of `y`.
 pub(crate) fn counted(count: impl fmt::Display + PartialEq + From<u8>, noun: &str) -> String {
     match noun.strip_suffix('y') {
         _ if count == 1.into() => format!("{count} {noun}"),

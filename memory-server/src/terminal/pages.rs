@@ -1,4 +1,4 @@
-//! Lists that come a page at a time.
+//! Lists that arrive page by page.
 
 use std::collections::HashSet;
 
@@ -27,7 +27,7 @@ impl PageArgs {
         self.cursor.is_none()
     }
 
-    /// Prints the page that was asked for, or all. `read` gets the cursor and the limit; `parts` returns the items of a page
+    /// Prints the requested page, or all pages. `read` gets the cursor and the limit; `parts` returns a page's items
     /// and the next cursor.
     pub(crate) async fn print<P: Serialize, I: Serialize>(
         self,

@@ -8,14 +8,15 @@ use super::log;
 use super::output::{Out, complain, note};
 use super::settings::Global;
 
-/// How long the end of a program waits for stores to write the access counts that they hold. Everything else is stored.
+/// How long a program's end waits for stores to write their access counts. Everything else is already stored.
 pub(crate) const CLOSING: Duration = Duration::from_secs(30);
 
-/// A file is longer than the process may write.
+/// Sent when a file grows beyond the process's limit.
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 const SIGXFSZ: i32 = 25;
 
-/// Runs one command, and prints why if it fails. The runtime and the log start here, not earlier: help and version need neither.
+/// Runs one command, and prints why if it fails. The runtime and the log start only here, since help and version need
+/// neither.
 pub fn run(
     program: &str,
     global: Global,
@@ -29,7 +30,7 @@ pub fn run(
     let context = Context::new(global);
     let result = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => {
-            // With `ulimit -f` a write that goes beyond it fails, as on a full disk; it would end the process.
+            // With `ulimit -f`, a write beyond the limit should fail as on a full disk rather than end the process.
             #[cfg(any(target_os = "linux", target_os = "macos"))]
             drop(runtime.block_on(async {
                 tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(SIGXFSZ))
@@ -42,7 +43,7 @@ pub fn run(
         Err(error) => Err(Failure::File("the runtime cannot be started".to_owned(), error)),
     };
     let exit = ended(program, &mut out, result);
-    // The runtime has ended, and with it the last user of a store.
+    // The runtime has ended, and with it the last user of any store.
     if !memory::sqlite::wait_until_closed(CLOSING) {
         note(&format!(
             "{program}: the store did not close within {} s; nothing that was acknowledged is lost",
@@ -54,7 +55,7 @@ pub fn run(
     exit.unwrap_or(Exit::Ok)
 }
 
-/// Runs a command, and says so if a fallback answered.
+/// Runs a command, and reports if a fallback answered.
 pub(crate) async fn observed(
     program: &str,
     json: bool,
@@ -71,7 +72,7 @@ pub(crate) async fn observed(
     result
 }
 
-/// Writes what is buffered, and why the command failed if it did; `None`: nobody reads the output any more.
+/// Writes what is buffered, and why the command failed if it did. `None` if nobody reads the output any more.
 pub(crate) fn ended(program: &str, out: &mut Out, result: Result<Exit, Failure>) -> Option<Exit> {
     match result.and_then(|exit| out.flush().map(|()| exit)) {
         Ok(exit) => Some(exit),
@@ -88,9 +89,9 @@ pub(crate) fn ended(program: &str, out: &mut Out, result: Result<Exit, Failure>)
     }
 }
 
-/// Closes what the command opened: a store may hold access counts.
+/// Closes what the command opened, since a store may hold access counts.
 async fn close(program: &str, context: &Context) {
-    // One that takes longer is waited for, or said to be lost, with what was dropped.
+    // A slower one is awaited later, or reported as lost, together with what was dropped.
     if let Ok(Err(error)) = tokio::time::timeout(CLOSING, context.close()).await {
         note(&format!("{program}: access counts were not stored: {error}"));
     }

@@ -25,7 +25,7 @@ impl Progress {
         let terminal = io::stderr().is_terminal();
         let bar = (terminal && !quiet).then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            // Without a length there is no fraction to draw.
+            // Without a length, there is no fraction to draw.
             set_style(&bar, "{spinner} {wide_msg}");
             bar
         });
@@ -40,7 +40,7 @@ impl Progress {
         }
     }
 
-    /// Sets how much is done, with a description.
+    /// Sets the position and a description.
     pub fn update(&mut self, position: u64, words: impl FnOnce() -> String) {
         if let Some(bar) = &self.bar {
             bar.set_position(position);
@@ -89,7 +89,7 @@ impl Counter {
     }
 }
 
-/// A reader that is counted.
+/// A reader whose bytes are counted.
 pub(crate) struct Counted<R> {
     inner: R,
     counter: Counter,

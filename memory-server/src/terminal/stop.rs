@@ -1,4 +1,4 @@
-//! When the user asks to stop.
+//! Notices when the user asks to stop.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::failure::{Exit, Failure};
 pub struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// Grace period for a command to stop by itself.
+    /// Grace period for a command to stop on its own.
     pub(super) const GRACE: Duration = Duration::from_secs(5);
 
     /// Starts listening. The first signal requests a stop; a second one, or the end of the grace period, ends the
@@ -31,7 +31,7 @@ impl Stop {
         Self(stop)
     }
 
-    /// Asked for by whoever holds the other end.
+    /// Stops when the holder of the other end asks.
     pub(super) fn of(ask: &watch::Sender<bool>) -> Self {
         Self(ask.subscribe())
     }
@@ -41,13 +41,14 @@ impl Stop {
         *self.0.borrow()
     }
 
-    /// Resolves when a stop is asked for, or nobody can ask any more.
+    /// Resolves when a stop is requested, or when nobody can request one any more.
     pub(crate) async fn asked(&self) {
         let _ = self.0.clone().wait_for(|asked| *asked).await;
     }
 }
 
-/// Resolves on SIGINT or SIGTERM. From the call on, not from the first poll, they do not end the process.
+/// Resolves on SIGINT or SIGTERM. These no longer end the process from the moment of the call, not only from the first
+/// poll.
 pub(crate) fn signal() -> impl Future<Output = ()> + Send + use<> {
     let signals = Signals::listen();
     async move {
@@ -66,7 +67,7 @@ pub(crate) enum Signal {
     Terminate,
 }
 
-/// Signals from the moment of listening on. From then on they do not end the process.
+/// Signals from the moment of listening. From then on they do not end the process.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,

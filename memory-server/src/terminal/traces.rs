@@ -1,5 +1,5 @@
-//! Traces for an OpenTelemetry collector, which the standard environment variables name. A span tells what was done and how it
-//! ended, and holds no key, value, scope or other text of a tenant.
+//! Traces for an OpenTelemetry collector, configured by the standard environment variables. A span says what was done
+//! and how it ended, but contains no key, value, scope or other text of a tenant.
 
 use std::env::var;
 use std::sync::OnceLock;
@@ -25,12 +25,12 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::output::note;
 
-/// How long the end of a program waits for the collector.
+/// How long a program's end waits for the collector.
 const ENDING: Duration = Duration::from_secs(5);
 
 static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
 
-/// Sends spans of this workspace to the collector; `None`: the environment names none.
+/// Sends this workspace's spans to the collector; `None` if the environment names none.
 pub(super) fn layer<S>() -> Result<Option<impl Layer<S>>, String>
 where
     S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
@@ -40,7 +40,7 @@ where
     }
     let refused = |why: String| format!("no traces are sent: {why}");
     let protocol = protocol().map_err(refused)?;
-    // The exporter's client takes what the process has; another part of it may have chosen before.
+    // The exporter's client uses the process's provider; something else may already have installed one.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let exporter = SpanExporter::builder().with_http().with_protocol(protocol).build();
     let exporter = exporter.map_err(|error| refused(error.to_string()))?;
@@ -56,7 +56,7 @@ where
     global::set_text_map_propagator(TraceContextPropagator::new());
     let tracer = provider.tracer("memory");
     let _ = PROVIDER.set(provider);
-    // Events are left out: records of the audit, which may quote what was stored, are some.
+    // Events are left out, because they include audit records, which may quote stored text.
     let spans = filter_fn(|of| of.is_span() && of.target().starts_with("memory"));
     let layer = tracing_opentelemetry::layer().with_tracer(tracer).with_target(false);
     Ok(Some(layer.with_location(false).with_threads(false).with_tracked_inactivity(false).with_filter(spans)))
@@ -87,12 +87,12 @@ fn protocol() -> Result<Protocol, String> {
 pub(crate) fn continues(span: &Span, headers: &HeaderMap) {
     if PROVIDER.get().is_some() {
         let parent = global::get_text_map_propagator(|of| of.extract(&HeaderExtractor(headers)));
-        // Refused of a span that nobody takes.
+        // Fails for a span that nobody records.
         let _ = span.set_parent(parent);
     }
 }
 
-/// The same store, each of whose operations is a span.
+/// The same store, with a span for each operation.
 pub(crate) fn watched(memory: Memory) -> Result<Memory> {
     if PROVIDER.get().is_none() {
         return Ok(memory);

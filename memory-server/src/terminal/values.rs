@@ -40,7 +40,7 @@ pub(crate) fn time(text: &str) -> Result<Timestamp> {
     Timestamp::read(text)
 }
 
-/// A time that names no zone.
+/// A time without a zone, read as UTC.
 pub(crate) fn utc(local: DateTime) -> Result<Timestamp> {
     let zoned = local
         .to_zoned(jiff::tz::TimeZone::UTC)
@@ -59,7 +59,7 @@ pub(crate) fn ttl(text: &str) -> Result<Ttl> {
     Ok(ttl)
 }
 
-/// `NAME=VALUE`: `true`, `false` and numbers keep their type, `"…"` is a JSON string, anything else is text as given.
+/// `NAME=VALUE`: `true`, `false` and numbers keep their type, `"…"` is a JSON string, anything else is text.
 pub(crate) fn member(text: &str) -> Result<(String, Scalar)> {
     let (name, value) = text
         .split_once('=')
@@ -85,7 +85,7 @@ pub(crate) fn metadata(members: &[(String, Scalar)]) -> Result<Metadata> {
     Ok(metadata)
 }
 
-/// What some editors put before UTF-8.
+/// Some editors start UTF-8 files with it.
 pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// A JSON value; the error says how to store text.

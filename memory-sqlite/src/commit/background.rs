@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-/// Writers wait for a running checkpoint once they have written this many times the rows that call for one.
+/// Writers wait for a running checkpoint once they have written this many times the rows that trigger one.
 const THROTTLE_FACTOR: usize = 8;
 
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ pub(crate) struct Due {
     pub(crate) checkpoint: bool,
     pub(crate) garbage: bool,
     pub(crate) accesses: bool,
-    /// Text indexes whose segments should be made anew.
+    /// Text indexes whose segments should be rebuilt.
     pub(crate) texts: bool,
     pub(crate) sweep: bool,
     pub(crate) closed: bool,
@@ -74,8 +74,8 @@ impl Signal {
         }
     }
 
-    /// Whether writers are so far ahead of a running checkpoint that they must wait for it. Otherwise the log would grow without
-    /// end if they write faster than the disk syncs.
+    /// Whether writers are so far ahead of a running checkpoint that they must wait for it. Otherwise the log would
+    /// grow without bound if they write faster than the disk syncs.
     pub(crate) fn is_far_ahead(&self) -> bool {
         self.written.load(Ordering::Relaxed) / THROTTLE_FACTOR >= self.checkpoint_rows
     }
@@ -104,7 +104,8 @@ impl Signal {
         });
     }
 
-    /// A timer: completes after this time, which must be the same in every call. Fails if the database is closed before.
+    /// A timer that completes after this time, which must be the same in every call. Fails if the database is closed
+    /// first.
     pub(crate) fn alarm(&self, after: Duration) -> oneshot::Receiver<()> {
         let (ring, rung) = oneshot::channel();
         let now = Instant::now();

@@ -112,7 +112,7 @@ impl<'c> Batch<'c> {
             .query_row([], |row| row.get(0))
     }
 
-    /// Gives a scope its row, if it has none.
+    /// Creates a scope's row if it has none.
     ///
     /// # Errors
     /// `Refused` for the scope of a run that has ended.
@@ -148,7 +148,7 @@ impl<'c> Batch<'c> {
         i64::try_from(self.context.config.run_fence_ms).unwrap_or(i64::MAX)
     }
 
-    /// Whether writes to a run's scope are refused, since it has ended.
+    /// Whether writes to a run's scope are refused because it has ended.
     pub(crate) fn has_ended(&self, digest: &ScopeDigest) -> Result<bool, Fault> {
         let fence = self.fence();
         if fence == 0 {

@@ -23,8 +23,8 @@ pub(crate) struct Checkpointer {
     log: PathBuf,
     /// How long the log may get before it is moved.
     pages: u64,
-    /// Length of the log, in pages, from which writers are made to wait. It grows when waiting did not help, for example during
-    /// an export.
+    /// Length of the log, in pages, above which writers are made to wait. It grows when waiting did not help, for
+    /// example during an export.
     tolerated: u64,
 }
 
@@ -36,8 +36,8 @@ impl Checkpointer {
         Self { connection, log: log.into(), pages, tolerated: 8 * pages }
     }
 
-    /// Moves as much of the log as readers and writers allow. If the log has grown long, writers wait meanwhile: it restarts
-    /// only while nobody reads or writes it, and they may write faster than the disk can sync.
+    /// Moves as much of the log as readers and writers allow. If the log has grown long, writers have to wait: it
+    /// restarts only while nobody reads or writes it, and they may write faster than the disk can sync.
     pub(crate) fn run(&mut self, writer: &Writer) -> rusqlite::Result<()> {
         let length = std::fs::metadata(&self.log).map_or(0, |log| log.len() / FRAME_BYTES);
         if length <= self.tolerated {

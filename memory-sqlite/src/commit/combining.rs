@@ -14,7 +14,7 @@ use std::sync::{LockResult, PoisonError, TryLockError};
 
 use super::sync::{Condvar, Mutex, MutexGuard};
 
-/// The waiting jobs, and how many of them run at once.
+/// The waiting jobs, and how many of them run together.
 pub(crate) trait Queue {
     type Batch;
 
@@ -26,7 +26,7 @@ pub(crate) trait Queue {
     /// Takes the next batch that this kind of thread may run. The worker may run every job.
     fn take(&mut self, runner: Runner) -> Option<Self::Batch>;
 
-    /// Puts a batch back in front.
+    /// Puts a batch back at the front.
     fn put_back(&mut self, batch: Self::Batch);
 }
 

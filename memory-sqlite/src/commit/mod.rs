@@ -1,5 +1,5 @@
-//! How a write becomes durable: operations queue, share a transaction, and are answered after its commit. Readers have
-//! separate connections.
+//! How a write becomes durable: operations queue up, share a transaction, and are answered after its commit. Readers
+//! have their own connections.
 
 pub(crate) mod background;
 pub(crate) mod batch;

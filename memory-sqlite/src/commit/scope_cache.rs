@@ -1,4 +1,4 @@
-//! A cache of scopes' search structures: bounded in bytes, updated with the commits of this process.
+//! A cache of scopes' search structures, bounded in bytes and updated with the commits of this process.
 //!
 //! Not a library, because cached values grow while in use, the budget is checked after a search has updated them, and a
 //! scope that did not fit must not be reloaded for every search.
@@ -14,8 +14,8 @@ use super::feed::Follower;
 
 /// Most scopes whose size is kept because they did not fit.
 const OVERSIZED: usize = 10_000;
-/// Most scopes kept whose values have at most `SMALL_BYTES`: reading such a scope again takes well under a
-/// millisecond, while tens of thousands of them take hundreds of megabytes that the counted bytes do not show.
+/// Most scopes kept whose values have at most `SMALL_BYTES`. Reading such a scope again takes well under a millisecond,
+/// while tens of thousands of them use hundreds of megabytes that the byte count does not show.
 const SMALL: usize = 2_048;
 const SMALL_BYTES: usize = 64 << 10;
 
@@ -76,7 +76,7 @@ impl<F, V> Cached<F, V> {
 
 #[derive(Debug)]
 struct Scopes<F, V> {
-    /// With the time of the last use, counted in searches.
+    /// Each with the time of its last use, counted in searches.
     cached: HashMap<ScopeDigest, (u64, Arc<Cached<F, V>>)>,
     /// Scopes that did not fit, with their size at that time.
     oversized: HashMap<ScopeDigest, u64>,
@@ -173,7 +173,7 @@ impl<F: Feed, V: Default> ScopeCache<F, V> {
         scopes.oversized.insert(*digest, size);
     }
 
-    /// Drops the least recently used scopes until the rest fits, and small ones until they are few enough; returns
+    /// Drops the least recently used scopes until the rest fits, and small ones until there are few enough. Returns
     /// false if this one alone does not fit.
     pub(crate) fn make_room(&self, digest: &ScopeDigest, size: u64) -> bool {
         let mut scopes = lock(&self.scopes);

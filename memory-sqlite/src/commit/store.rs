@@ -40,7 +40,7 @@ pub(crate) struct Store {
     file_id: Option<FileId>,
     exports: AtomicUsize,
     closed: AtomicBool,
-    /// Whether the log says that entries were embedded by another model than the one in use.
+    /// Whether it was logged that entries were embedded by a model other than the current one.
     pub(crate) told_stale: AtomicBool,
     /// One erasure at a time.
     pub(crate) erasing: Mutex<()>,
@@ -48,9 +48,9 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens the database of this path, or one in memory, and starts the threads that read and write. Committed changes
-    /// are published to `texts` and `vectors`. If it `reads`, the file is one that this process may not write. The caller runs
-    /// the checkpointer on a thread of its own; a database in memory, or one that is only read, has none.
+    /// Opens the database at this path, or one in memory, and starts the threads that read and write. Committed changes
+    /// are published to `texts` and `vectors`. `reads` means that this process may not write the file. The caller runs
+    /// the checkpointer on a separate thread; a database in memory or opened for reading has none.
     pub(crate) fn open(
         path: Option<&Path>,
         reads: bool,
@@ -186,7 +186,7 @@ impl Store {
     /// Another reading connection; `None` for a database in memory, which has only one.
     ///
     /// # Errors
-    /// `unavailable`, also if another file has taken the database's name.
+    /// `unavailable`, including when another file has taken the database's name.
     pub(crate) fn connect(&self) -> Result<Option<Connection>> {
         self.connect_as(Role::Reader)
     }
@@ -212,7 +212,7 @@ impl Store {
         matches!(self.location, Location::ReadOnly(..))
     }
 
-    /// Whether what was read of a file that is read without locks is of one state.
+    /// If the file is read without locks, checks that it did not change while it was read.
     ///
     /// # Errors
     /// As [`Still::check`](location::Still::check).

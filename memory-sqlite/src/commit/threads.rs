@@ -1,4 +1,4 @@
-//! Running a future or blocking work on a thread of its own.
+//! Runs a future, or blocking work, on a separate thread.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,8 +19,9 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to completion on a new thread, and waits for that thread. On an executor's thread it might never complete:
-/// there, tokio's channels answer "not yet" once the task has used up its budget, and only the executor restores the budget.
+/// Runs a future to completion on a new thread, and waits for that thread. On an executor's thread it might never
+/// complete: tokio's channels answer "not yet" once the task has used up its budget, and only the executor can restore
+/// that.
 pub(crate) fn wait_for<T: Send>(future: impl Future<Output = Result<T>> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("memory-sqlite-task".to_owned());

@@ -101,7 +101,7 @@ impl Uses {
         }
     }
 
-    /// Keeps a use in memory that could not be written.
+    /// Keeps a use in memory because it could not be written.
     pub(crate) fn hold(&self, digest: &ScopeDigest, now: i64) {
         let mut known = self.lock();
         if known.held.len() < self.most {

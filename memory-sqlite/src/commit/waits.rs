@@ -1,4 +1,4 @@
-//! What calls wait for, so that a stuck store can report it.
+//! What calls are waiting for, so that a stuck store can report it.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// A call that waits this long is reported.
 pub(crate) const LONG: Duration = Duration::from_secs(10);
-/// Least time between two warnings about the same.
+/// Least time between two warnings about the same thing.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What a resource is in use for, and since when.
@@ -46,7 +46,7 @@ pub(crate) struct Stuck {
     calls: &'static str,
     count: usize,
     longest: Duration,
-    /// What keeps them waiting, and for how long that has been going on.
+    /// What keeps them waiting, and for how long already.
     behind: Vec<(&'static str, Duration)>,
 }
 
@@ -62,12 +62,12 @@ impl Stuck {
         Self { calls, count, longest, behind: busy.into_iter().filter_map(Busy::now).collect() }
     }
 
-    /// `Some` if a call has waited for long.
+    /// `Some` if a call has been waiting for long.
     pub(crate) fn if_calls_wait(self) -> Option<Self> {
         (self.longest >= LONG).then_some(self)
     }
 
-    /// `Some` if a call, or what calls wait for, has taken long.
+    /// `Some` if a call, or what calls wait for, has been taking long.
     pub(crate) fn if_anything_is_long(self) -> Option<Self> {
         (self.longest >= LONG || self.behind.iter().any(|(_, since)| *since >= LONG)).then_some(self)
     }

@@ -44,7 +44,7 @@ impl Cost {
         Self { bytes, slow: true }
     }
 
-    /// An operation that must not share its transaction: the batch is full with it alone, so it runs only once.
+    /// An operation that must not share its transaction: it fills the batch on its own, so it runs only once.
     pub(crate) fn alone() -> Self {
         Self { bytes: INLINE_BYTES + 1, slow: true }
     }
@@ -152,7 +152,7 @@ impl combining::Queue for Queue {
     }
 }
 
-/// The only writing connection, and the queue of operations for it.
+/// The only writing connection, and its queue of operations.
 pub(crate) struct Writer {
     combiner: Combiner<Connection, Queue>,
     /// What the connection is in use for.
@@ -300,7 +300,7 @@ impl Writer {
         self.combiner.close();
     }
 
-    /// The writing connection, if it is free: for a short read of a database in memory, which has no other.
+    /// The writing connection, if it is free: for a short read of a database in memory, which has no other connection.
     pub(crate) fn try_connection(&self) -> Option<WritingConnection<'_>> {
         self.combiner.try_lock().map(|guard| WritingConnection { guard, _busy: None })
     }
@@ -334,7 +334,7 @@ impl Writer {
         Stuck::new("writes", count, oldest, [&self.busy, &self.checkpoint]).if_anything_is_long()
     }
 
-    /// How many of so many operations of a failed transaction get no lock when they run again.
+    /// How many of `count` operations of a failed transaction get no lock when they run again.
     #[cfg(test)]
     pub(crate) fn left_of(&self, count: usize, timeout: Duration) -> usize {
         let job = || Pending {
@@ -447,8 +447,8 @@ impl Writer {
     }
 }
 
-/// Takes the write lock, polling for it until the timeout. SQLite's own busy handler sleeps for up to 100 ms
-/// at a time, and against a process that writes all the time it would find the lock taken again and again.
+/// Takes the write lock, polling for it until the timeout. SQLite's own busy handler sleeps for up to 100 ms at a time,
+/// so against a process that writes constantly it would keep finding the lock taken.
 fn begin(connection: &Connection, timeout: Duration) -> Result<(), rusqlite::Error> {
     let mut begin = connection.prepare_cached("BEGIN IMMEDIATE")?;
     let mut pause = Duration::from_micros(50);

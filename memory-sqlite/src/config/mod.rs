@@ -57,7 +57,7 @@ pub struct SqliteConfig {
     /// How long a write or a search waits for the embedder, in milliseconds of real time: 1 to 3,600,000. The write
     /// succeeds even if the embedder does not answer. Default 120,000.
     pub embed_timeout_ms: u64,
-    /// How often expired entries are reclaimed, in milliseconds of real time; 0: only by
+    /// How often expired entries are reclaimed, in milliseconds of real time; 0 for only by
     /// [`sweep`](crate::SqliteProvider::sweep). Default 60,000.
     pub sweep_interval_ms: u64,
     /// How often access counts are written, in milliseconds of real time: 1 to 86,400,000. Default 30,000.
@@ -68,19 +68,21 @@ pub struct SqliteConfig {
     /// How far the stored last use of a scope may lag behind before it is written in the background, in milliseconds: 1
     /// to 360,000. At ten times that, the *slack*, a use is written before the call returns. Default 60,000.
     pub use_granularity_ms: u64,
-    /// How long writes to the scope of an ended run are refused, in milliseconds, at most 30 days; 0: they are allowed.
+    /// How long writes to the scope of an ended run are refused, in milliseconds, at most 30 days; 0 to allow them.
     /// Default one day.
     pub run_fence_ms: u64,
-    /// Pages of the write-ahead log from which it is checkpointed, in the background: 16 to 1,000,000. Default 1,000.
+    /// Length of the write-ahead log, in pages, at which it is checkpointed in the background: 16 to 1,000,000. Default
+    /// 1,000.
     pub checkpoint_pages: u32,
     /// Page cache of each connection, in KiB: 64 to 1,048,576. Default 8,192.
     pub cache_kib: u32,
-    /// Largest size of the database file, in bytes; a write that would make it larger is `unavailable`, as on a full disk.
-    /// The write-ahead log and scopes' SQL databases are not counted. From 1 MiB; 0: as large as the disk. Default 0.
+    /// Largest size of the database file, in bytes; a write that would exceed it is `unavailable`, as on a full disk.
+    /// The write-ahead log and scopes' SQL databases are not counted. At least 1 MiB, or 0 for as large as the disk.
+    /// Default 0.
     pub max_file_bytes: u64,
     /// Most concurrent exports: 1 to 64. Default 4.
     pub exports: usize,
-    /// How long an export waits for its reader to take the next record, in milliseconds, before it gives up: its
+    /// How long an export waits for its reader to take the next record before it gives up, in milliseconds: its
     /// snapshot keeps the write-ahead log from shrinking. 1 to 86,400,000. Default 60,000.
     pub export_idle_ms: u64,
     /// Options of agents' SQL databases.

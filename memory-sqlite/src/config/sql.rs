@@ -12,8 +12,8 @@ use super::range::in_range;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SqlConfig {
-    /// The folder of the scopes' databases. Default: beside the key/value file, `<path>.sql`; for an in-memory database
-    /// a private folder that is removed with the provider.
+    /// The folder of the scopes' databases. Default: next to the key/value file, as `<path>.sql`; for an in-memory
+    /// database, a private folder that is removed with the provider.
     pub root: Option<PathBuf>,
     /// Threads that run statements: 1 to 64. Default 4. An open transaction holds none.
     pub workers: usize,
@@ -27,34 +27,34 @@ pub struct SqlConfig {
     pub readers_per_scope: usize,
     /// Default timeout of a statement, including waiting, in milliseconds: 1 to 3,600,000. Default 30,000.
     pub statement_timeout_ms: u64,
-    /// A transaction that no call has used for this long is rolled back, in milliseconds of real time: 1 to 3,600,000.
-    /// Default 30,000.
+    /// A transaction unused for this long is rolled back, in milliseconds of real time: 1 to 3,600,000. Default 30,000.
     pub tx_idle_ms: u64,
     /// Most transactions open at once: 1 to 1,024. Default 64.
     pub max_transactions: usize,
     /// Most savepoints within a transaction: 0 to 1,000. Default 16.
     pub max_savepoints: u32,
-    /// Default quota of one scope's database in bytes; `None`: unlimited. At least 65,536.
+    /// Default quota of one scope's database in bytes; `None` for unlimited. At least 65,536.
     pub quota_bytes: Option<u64>,
     /// Longest text or blob, and longest row, in bytes: 1,024 to 1,000,000,000. Default 4 MiB.
     pub value_bytes: usize,
     /// Memory of the engine for one statement, in bytes: 4 MiB to 16 GiB. Default 128 MiB.
     pub heap_bytes: usize,
     /// Memory of SQLite in the whole process, in bytes: 16 MiB to 1 TiB. Applies only if the process used SQLite before
-    /// [`prepare_process`](crate::prepare_process), so that the memory of single statements cannot be limited: then one
+    /// [`prepare_process`](crate::prepare_process), so that the memory of single statements cannot be limited. Then one
     /// statement may take what others need, but not what the host needs. Default: none, and no SQL in such a process.
     pub process_heap_bytes: Option<u64>,
     /// Bytes of write-ahead log that one statement or transaction may write: 1 MiB to 1 TiB. Default 1 GiB.
     pub wal_bytes: u64,
     /// Page cache of each connection, in KiB: 16 to 1,048,576. Default 256.
     pub cache_kib: u32,
-    /// Pages of a write-ahead log from which it is checkpointed, in the background: 16 to 1,000,000. Default 256.
+    /// Length of a write-ahead log, in pages, at which it is checkpointed in the background: 16 to 1,000,000. Default
+    /// 256.
     pub checkpoint_pages: u32,
     /// Memory for cached verdicts about statements. Default 4 MiB; 0: none.
     pub verdict_bytes: usize,
-    /// Whether a query may run on the caller's thread, for at most about a millisecond: one that is repeated, prepared,
-    /// and took at most a few hundred steps before, or a new one of at most 512 bytes and 48 tokens over tables that
-    /// were read before. Default true.
+    /// Whether a query may run on the caller's thread, for at most about a millisecond. That applies to a repeated
+    /// query that is prepared and took at most a few hundred steps before, and to a new one of at most 512 bytes and 48
+    /// tokens over tables that were read before. Default true.
     pub inline: bool,
     /// Most concurrent dumps: 1 to 64. Default 4.
     pub dumps: usize,
@@ -109,7 +109,7 @@ impl Default for SqlConfig {
 }
 
 impl SqlConfig {
-    /// Where databases lie unless `root` says otherwise.
+    /// Where databases are unless `root` says otherwise.
     pub(crate) fn folder_beside(database: &Path) -> PathBuf {
         let mut root = database.as_os_str().to_owned();
         root.push(".sql");

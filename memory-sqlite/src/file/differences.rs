@@ -20,7 +20,7 @@ pub(crate) struct Object {
     /// `table`, `index`, `trigger` or `view`.
     pub(crate) kind: String,
     pub(crate) name: String,
-    /// `None`: created together with its table.
+    /// `None` if it is created together with its table.
     pub(crate) sql: Option<String>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Differences {
     pub(crate) tables: Vec<Object>,
     /// Expected objects that are missing.
     pub(crate) missing: Vec<Object>,
-    /// Unexpected objects. A changed object is here, and in `missing` as it should be.
+    /// Unexpected objects. A changed object is listed here, and in `missing` as it should be.
     pub(crate) foreign: Vec<Object>,
 }
 

@@ -1,4 +1,4 @@
-//! Where a database lives. The path is checked before the file is touched, and a new file is private.
+//! Where a database is. The path is checked before the file is touched, and a new file is private.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -18,17 +18,17 @@ pub(crate) enum Location {
     Memory,
     /// In a file; the path of its folder has no symbolic link.
     File(PathBuf),
-    /// The same, in a file that this process may not write.
+    /// The same, but this process may not write the file.
     ReadOnly(PathBuf, Still),
 }
 
-/// Whether a file that is read only may change meanwhile.
+/// Whether a file that is only read may change meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Still {
-    /// It has no log, so it is read as it is, without locks and without files beside it: then as long as it has this length
-    /// and this time.
+    /// It has no log, so it is read as is, without locks and without files next to it, as long as it keeps this length
+    /// and time.
     At(u64, Option<SystemTime>),
-    /// It has a log, whose index another program keeps.
+    /// It has a log, whose index another program maintains.
     Not,
 }
 
@@ -43,7 +43,7 @@ impl Still {
         Ok(Self::At(found.len(), found.modified().ok()))
     }
 
-    /// Fails with `unavailable` if the file was changed, so that what was read may belong to two states of it.
+    /// Fails with `unavailable` if the file was changed, so that what was read may mix two states of it.
     pub(crate) fn check(self, path: &Path) -> Result<()> {
         let found = || fs::metadata(path).map(|found| (found.len(), found.modified().ok()));
         match self {
@@ -74,7 +74,7 @@ impl Location {
     }
 }
 
-/// Identifies a file, to notice when another takes its name.
+/// Identifies a file, to notice when another one takes its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
@@ -109,9 +109,9 @@ impl FileId {
     }
 }
 
-/// Checks the file with this name, creates it if missing (0600, in folders of 0700), and returns its path.
-/// Fails with `invalid_argument` if it is no ordinary file; `corrupt` if it is no database of ours. Nothing is
-/// changed then.
+/// Checks the file with this name, creates it if missing (0600, in folders of 0700), and returns its path. Fails with
+/// `invalid_argument` if it is not an ordinary file, or `corrupt` if it is not a database of ours; nothing is changed
+/// then.
 pub(crate) fn prepare(path: &Path) -> Result<PathBuf> {
     if let Some(path) = judge(path)? {
         return Ok(path);
@@ -123,8 +123,7 @@ pub(crate) fn prepare(path: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Checks the file with this name, which is only read, and says where it is.
-/// Fails as [`prepare`]; `not_found` if it does not exist.
+/// Checks a file that is only read, and says where it is. Fails as [`prepare`] does; `not_found` if it does not exist.
 pub(crate) fn read_only(path: &Path) -> Result<Location> {
     let path = judge(path)?.ok_or_else(|| {
         Error::not_found("the database file does not exist; check its path")
@@ -145,7 +144,7 @@ fn parts(path: &Path) -> Result<(&Path, &OsStr)> {
     Ok((folder, name))
 }
 
-/// Checks the file with this name, and returns its path; `None`: it does not exist.
+/// Checks the file with this name and returns its path; `None` if it does not exist.
 pub(crate) fn judge(path: &Path) -> Result<Option<PathBuf>> {
     let (folder, name) = parts(path)?;
     match fs::symlink_metadata(path) {
@@ -183,7 +182,7 @@ pub(crate) fn create_folder(folder: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     for parent in missing.into_iter().filter_map(Path::parent) {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-        // Like SQLite: a file system that cannot sync a folder, or lets nobody read it, is no reason to refuse.
+        // Like SQLite, accept a file system that cannot sync a folder or does not let it be read.
         if let Ok(parent) = File::open(parent) {
             let _ = parent.sync_all();
         }
@@ -250,7 +249,7 @@ mod tests {
         still.check(&path).unwrap();
         fs::write(&path, "other").unwrap();
         assert_eq!(still.check(&path).unwrap_err().kind(), memory_core::ErrorKind::Unavailable);
-        // A log that appears later holds what is not seen; one that is there is read under locks.
+        // A log that appears later contains changes that we do not see; an existing one is read under locks.
         fs::write(folder.path().join("m.db-wal"), "log").unwrap();
         let locked = Still::of(&path).unwrap();
         assert_eq!(locked, Still::Not);

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 /// The current format. A file with a higher `user_version` is refused.
 pub(crate) const USER_VERSION: i32 = 6;
 
-/// Entry `i` migrates from `user_version` i to i + 1. A released one never changes.
+/// Entry `i` migrates from `user_version` i to i + 1. Released ones never change.
 const MIGRATIONS: [&str; 6] = [V1, V2, V3, V4, V5, V6];
 
 const V1: &str = "
@@ -163,8 +163,8 @@ CREATE TABLE tombstone (
 CREATE INDEX tombstone_scope ON tombstone (scope);
 ";
 
-/// When scopes were used, which SQL databases to remove, and which runs have ended. Without triggers: other
-/// programs' writes are no use.
+/// When scopes were used, which SQL databases to remove, and which runs have ended. No triggers: other programs' writes
+/// do not count as use.
 const V5: &str = "
 ALTER TABLE database ADD COLUMN tracked_since INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE scope ADD COLUMN used_at INTEGER NOT NULL DEFAULT 0;

@@ -14,10 +14,9 @@ use super::schema::{self, Identity};
 use crate::config::{Durability, SqliteConfig};
 use crate::error::{displaced, engine, is_busy, locked};
 
-/// Only one file at a time is checked, created and switched to the write-ahead log. Checking closes a descriptor of
-/// the file, and with it the system releases every lock of this process on it, while another handle could be
-/// creating the same file. Once the log is in use, SQLite relies on the locks of its index, which nobody else
-/// opens.
+/// Only one file at a time is checked, created and switched to the write-ahead log. Checking closes a descriptor of the
+/// file, at which the system releases every lock of this process on it, while another handle could be creating the same
+/// file. Once the log is in use, SQLite relies on the locks of its index, which nothing else opens.
 pub(crate) static OPENING: Mutex<()> = Mutex::new(());
 
 /// The purpose of a connection.
@@ -86,8 +85,8 @@ pub(crate) fn open_unverified(path: &Path, config: &SqliteConfig) -> Result<Conn
     Ok(conn)
 }
 
-/// Opens one more connection to a database opened by [`open`]. If another file took its name, that is not read, so
-/// the log of the old file is not applied to it.
+/// Opens one more connection to a database opened by [`open`]. If another file has taken its name, that is not read, so
+/// the old file's log is not applied to it.
 pub(crate) fn connect(
     location: &Location,
     path: &Path,
@@ -121,8 +120,7 @@ fn raw(path: &Path) -> Result<Connection> {
     Connection::open_with_flags(path, flags).map_err(engine)
 }
 
-/// Leaves nothing beside the file: one without a log is opened as unchangeable, and of one with a log the index that is there is
-/// read.
+/// Leaves nothing next to the file: without a log it is opened as immutable, and with one the existing index is used.
 pub(crate) fn raw_read_only(path: &Path, still: Still) -> Result<Connection> {
     use std::fmt::Write as _;
     let mut uri = "file:".to_owned();
@@ -173,12 +171,12 @@ fn configure(conn: &Connection, config: &SqliteConfig, role: Role) -> Result<()>
     ))
     .map_err(engine)?;
     if role == Role::Writer {
-        // What is deleted, overwritten or expired is gone from the pages, not only from the tables.
+        // Makes deleted, overwritten and expired content disappear from the pages, not only from the tables.
         conn.pragma_update(None, "secure_delete", true).map_err(engine)?;
     }
     if role == Role::Writer && config.max_file_bytes != 0 {
         let page: u32 = conn.query_row("PRAGMA page_size", [], |row| row.get(0)).map_err(engine)?;
-        // SQLite takes 32 bits; a file that is larger already stays as it is.
+        // SQLite takes 32 bits. A file that is already larger stays as it is.
         let pages = (config.max_file_bytes / u64::from(page.max(1))).min(u64::from(u32::MAX - 1));
         conn.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).map_err(engine)?;
     }

@@ -26,8 +26,8 @@ use crate::error::{self, Unreadable, engine, foreign};
 pub struct RepairOptions {
     /// Only report what would be done.
     pub dry_run: bool,
-    /// Keep the vectors of entries whose version is unchanged. Search by meaning will be wrong for every entry that
-    /// was changed without a trigger.
+    /// Keep the vectors of entries whose version is unchanged. Vector search will be wrong for every entry that was
+    /// changed without a trigger.
     pub keep_vectors: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct Repaired {
     pub made: Vec<String>,
     /// Objects that were removed because they are foreign or were changed.
     pub removed: Vec<SchemaObject>,
-    /// The older format of the file; `None`: it had the current one.
+    /// The file's older format; `None` if it had the current one.
     pub updated_from: Option<i32>,
     /// Scopes counted.
     pub scopes: u64,
@@ -83,20 +83,20 @@ impl Repaired {
 /// Recreates missing or changed triggers and indexes, removes triggers, indexes and views that are not ours, and
 /// counts every scope. Tables are left alone.
 ///
-/// If triggers differed, every scope counts as changed: its token moves, its entries get versions they never had,
-/// and its vectors are removed (unless [`RepairOptions::keep_vectors`]). Otherwise this happens only to scopes
-/// whose rows were changed without a trace. A file of an older format is migrated. Repairing again does nothing.
-/// Other programs may keep the file open; the repair waits for their writes like any writer. Blocks for about as
-/// long as reading the file twice.
+/// If triggers differed, every scope counts as changed: its token moves, its entries get versions they never had, and
+/// its vectors are removed (unless [`RepairOptions::keep_vectors`]). Otherwise this applies only to scopes whose rows
+/// were changed without a trace. A file in an older format is migrated. Repairing again does nothing. Other programs
+/// may keep the file open; the repair waits for their writes like any writer. Blocks for about as long as it takes to
+/// read the file twice.
 ///
 /// # Errors
-/// `not_found` if there is no file, or an empty one. `corrupt` if the file is not ours, is damaged, was written by
-/// a newer version, or has different tables; `invalid_argument`, `read_only`, `unavailable` as
+/// `not_found` if there is no file, or an empty one. `corrupt` if the file is not ours, is damaged, was written by a
+/// newer version, or has different tables; `invalid_argument`, `read_only` and `unavailable` as for
 /// [`SqliteProvider::open`](crate::SqliteProvider::open). The file is then unchanged.
 pub fn repair(path: impl AsRef<Path>, config: &SqliteConfig, options: RepairOptions) -> Result<Repaired> {
     config.check()?;
     crate::prepare_process();
-    // Checking releases every lock of this process on the file, so nobody else may open it before there is a log.
+    // Checking releases every lock of this process on the file, so nothing else may open it before there is a log.
     let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     let path = judge(path.as_ref())?.ok_or_else(nothing)?;
     let conn = open_unverified(&path, config)?;
@@ -111,21 +111,21 @@ pub fn repair(path: impl AsRef<Path>, config: &SqliteConfig, options: RepairOpti
     repaired
 }
 
-/// Reads every page of a file and checks that it is a well-formed database. Blocks for about as long as reading the file, and
-/// holds nobody up.
+/// Reads every page of a file and checks that it is a well-formed database. Blocks for about as long as it takes to
+/// read the file, but blocks nobody else.
 ///
 /// # Errors
-/// `corrupt` if it is not; as opening a file.
+/// `corrupt` if it is not; those of opening a file.
 pub fn quick_check(path: impl AsRef<Path>) -> Result<()> {
     crate::prepare_process();
     let path = path.as_ref();
-    // A file that this process may not write is read without leaving anything beside it.
+    // A file that this process may not write is read without leaving anything next to it.
     if std::fs::OpenOptions::new().write(true).open(path).is_err() {
         return checked_where_it_lies(path);
     }
     let opened = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(engine);
     match opened.and_then(|conn| sound(&conn)) {
-        // In a folder that this process may not write, SQLite has no place for the index of a log.
+        // In a folder that this process may not write, SQLite has no place for a log's index.
         Err(error) if error.kind() != ErrorKind::Corrupt => checked_where_it_lies(path),
         checked => checked,
     }
@@ -188,7 +188,7 @@ fn sound(conn: &Connection) -> Result<()> {
 fn make(conn: &Connection, object: &Object) -> Result<u64> {
     let mut removed = 0;
     if object.name == "vector_key" {
-        // Without the index there may be two of one entry and model, and no way to know the right one.
+        // Without the index, there may be two for one entry and model, with no way to tell which is right.
         removed = conn
             .execute(
                 "DELETE FROM vector WHERE (space, key, model) IN \
@@ -265,7 +265,7 @@ impl ScopeRow {
         let mut removed = 0;
         let written = self.generation > 0 || counted.entries > 0;
         if unguarded || silent || miscounted || self.recount {
-            // Words of what is gone may be in them, and versions that are.
+            // They may contain words and versions of what is gone.
             conn.execute("DELETE FROM text_segment WHERE space = ?1", [self.space]).map_err(engine)?;
             conn.execute("UPDATE scope SET segments = 0 WHERE digest = ?1", [&self.digest])
                 .map_err(engine)?;

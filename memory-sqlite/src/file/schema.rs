@@ -52,15 +52,15 @@ pub(crate) fn read_identity(conn: &Connection) -> Result<Identity> {
     }
     let marks = read();
     if snapshot {
-        // Nothing was written; if this fails, reading had failed.
+        // Nothing was written; if this fails, reading has failed too.
         let _ = conn.execute_batch("ROLLBACK");
     }
     let (application_id, user_version, tables) = marks?;
     identify(application_id, user_version, tables == 0)
 }
 
-/// Migrates the file to [`USER_VERSION`] in one transaction; does nothing if it is current.
-/// Fails as [`identify`]; engine errors, which leave the file unchanged.
+/// Migrates the file to [`USER_VERSION`] in one transaction; does nothing if it is current. Fails as [`identify`] does,
+/// or with engine errors, which leave the file unchanged.
 pub(crate) fn migrate(conn: &Connection) -> Result<()> {
     if read_identity(conn)? == Identity::Ours(USER_VERSION) {
         return Ok(());
@@ -93,7 +93,7 @@ pub(crate) fn upgrade(conn: &Connection, from: i32) -> Result<()> {
             error => engine(error),
         })?;
     }
-    // Before the commit, so that a file that does not match is left unchanged.
+    // Before the commit, so that a file that does not match stays unchanged.
     verify(conn)?;
     conn.execute_batch(&format!(
         "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {USER_VERSION};"

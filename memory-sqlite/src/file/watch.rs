@@ -35,7 +35,7 @@ pub(crate) struct Watch {
     schema: AtomicI64,
     /// The `data_version` at which a scope's counters were last verified.
     counted: Mutex<HashMap<ScopeDigest, i64>>,
-    /// `None`: in memory, where there are no other programs.
+    /// `None` in memory, where there are no other programs.
     file: Option<(PathBuf, FileId)>,
 }
 
@@ -54,10 +54,10 @@ impl Watch {
         })
     }
 
-    /// A nonce that no other handle uses, except by a 64-bit collision.
+    /// A nonce that no other handle uses, barring a 64-bit collision.
     pub(crate) fn nonce(&self) -> i64 {
         let count = self.nonces.fetch_add(1, Ordering::Relaxed);
-        // SplitMix64: a bijection, so that one handle repeats none.
+        // SplitMix64: a bijection, so that one handle never repeats a nonce.
         let mut mixed = self.seed.wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

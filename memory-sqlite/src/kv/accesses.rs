@@ -12,7 +12,7 @@ const FLUSH: usize = 512;
 
 /// Writes access counts; one caller at a time.
 pub(crate) fn flush(writer: &Writer, counts: &AccessCounts) -> Result<()> {
-    // Keys counted meanwhile are written the next time.
+    // Keys counted in the meantime are written next time.
     let mut keys = counts.keys();
     while keys > 0 {
         let shares = counts.take(FLUSH);

@@ -1,4 +1,4 @@
-//! Refuses vectors of another length than the stored ones, before anything is written.
+//! Refuses vectors whose length differs from that of the stored ones, before anything is written.
 
 use memory_core::{EmbeddingModel, Error, ErrorKind, ScopeDigest, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -10,7 +10,7 @@ use crate::error::{Fault, Unreadable};
 use crate::file::column::signed;
 
 impl Batch<'_> {
-    /// Refuses a model whose vectors differ in length from those the scope has of it (EMB-2).
+    /// Refuses a model whose vectors differ in length from those of the same model in the scope (EMB-2).
     pub(crate) fn check_dimensions(
         &self,
         space: &Space,

@@ -35,7 +35,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Compares what the caller saw with what is stored. `Ok(Some)`: it has drifted.
+    /// Compares what the caller saw with what is stored. `Ok(Some)` means that it has drifted.
     pub(crate) fn drifted(
         &self,
         digest: &ScopeDigest,

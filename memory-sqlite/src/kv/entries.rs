@@ -326,7 +326,7 @@ impl Batch<'_> {
             return Ok(());
         }
         if self.reclaim(&target.digest, space, now, RECLAIM)? > 0 {
-            // What was reclaimed stays so, even if the write is refused.
+            // Reclaimed rows stay reclaimed, even if the write is refused.
             self.keep(&target.digest, *space);
             *old = self.old(space, key)?;
         }

@@ -123,7 +123,8 @@ pub(crate) fn get_many(
     let mut statement = snapshot.prepare_cached(GET_OF_SPACE.get())?;
     let mut places: HashMap<&str, usize> = HashMap::new();
     for key in keys {
-        // What is asked for again is the same in memory, too. Few keys take little, and looking them up takes time.
+        // A repeated key gives the same answer, held in memory only once. For few keys the look-up costs more than it
+        // saves.
         if keys.len() > INLINE_ENTRIES
             && let Some(place) = places.insert(key.as_str(), found.len())
         {
@@ -245,7 +246,7 @@ pub(crate) fn list(
 pub(crate) struct Listed {
     space: i64,
     entries: Vec<Entry>,
-    /// Of each entry, see [`StoredEntry`].
+    /// One per entry; see [`StoredEntry`].
     born: Vec<i64>,
     next: Option<Cursor>,
 }

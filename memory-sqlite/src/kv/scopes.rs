@@ -17,7 +17,7 @@ pub(crate) fn tenants(
     let mut statement = connection.prepare_cached("SELECT min(tenant) FROM scope WHERE tenant > ?1")?;
     let mut tenants: Vec<TenantId> = Vec::new();
     while tenants.len() < limit {
-        // No tenant's id is empty.
+        // No tenant has an empty id.
         let last = tenants.last().or(after).map_or("", TenantId::as_str);
         let next: Option<String> = statement.query_row([last], |row| row.get(0))?;
         let Some(next) = next else { break };
@@ -48,7 +48,7 @@ pub(crate) fn scopes(
         None => (i64::MIN, String::new()),
     };
     let (low, high) = query.kind.map_or((0, 2), |kind| (kind_number(kind), kind_number(kind)));
-    // Within a read transaction there is a snapshot already.
+    // A read transaction already has a snapshot.
     let _snapshot = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
     let mut statement = connection.prepare_cached(
         "SELECT kind, name, space, entries, bytes, expiring, recount FROM scope \

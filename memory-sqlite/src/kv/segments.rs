@@ -1,8 +1,8 @@
 //! Stored segments of text indexes within a write transaction.
 //!
-//! The segments of a scope do not overlap, and every document in them is a row of `entry` in its present version: what
-//! removes or replaces an entry removes the segment around its key in the same transaction, so that no word outlasts it.
-//! Entries in no segment are analysed by the next search that misses them.
+//! The segments of a scope do not overlap, and every document in them is a row of `entry` in its current version:
+//! whatever removes or replaces an entry also removes the segment around its key in the same transaction, so that no
+//! word outlasts it. Entries in no segment are analysed by the next search that needs them.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Stores segments made when the scope was as `state` says, in place of those that overlap with them; `anew`: in place of
-    /// all. Returns false if the scope has changed since.
+    /// Stores segments built when the scope was as in `state`, replacing those they overlap with, or all if `anew`.
+    /// Returns false if the scope has changed since.
     pub(crate) fn put_segments(
         &mut self,
         digest: &ScopeDigest,
@@ -49,7 +49,7 @@ impl Batch<'_> {
         anew: bool,
     ) -> Result<bool, Fault> {
         let mut space = self.space(digest)?;
-        // Reclaiming counts no change, but one entry less.
+        // Reclaiming does not count as a change, but it lowers the number of entries.
         if (space.id, space.changes, space.entries) != (state.space, state.changes, state.entries) {
             return Ok(false);
         }
@@ -59,7 +59,8 @@ impl Batch<'_> {
         for segment in segments {
             let (Some(first), Some(last)) = (segment.first(), segment.last()) else { continue };
             let documents = signed(segment.len() as u64);
-            // What is stored is current, so as many documents between the same keys are the same.
+            // What is stored is current, so the same number of documents between the same keys means the same
+            // documents.
             let same = self
                 .statement(
                     "SELECT 1 FROM text_segment WHERE space = ?1 AND first = ?2 AND last = ?3 AND documents = ?4",

@@ -18,7 +18,7 @@ pub(crate) struct ScopeState {
     pub(crate) vectors: u64,
     /// Rows of `text_segment`.
     pub(crate) segments: u64,
-    /// Whether another program has changed the rows, and nothing of ours was written since.
+    /// Whether another program has changed the rows since our last write.
     pub(crate) recount: bool,
 }
 

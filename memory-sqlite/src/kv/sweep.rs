@@ -11,11 +11,11 @@ use crate::file::column::{scope, signed};
 
 /// Rows per step.
 const STEP: usize = 256;
-/// Free pages returned to the file system per step.
+/// How many free pages one step returns to the file system.
 const VACUUM_PAGES: usize = 256;
-/// Free pages that the background keeps.
+/// How many free pages the background sweep keeps.
 pub(crate) const KEPT_PAGES: usize = 256;
-/// Vectors checked for a missing entry per step.
+/// How many vectors one step checks for a missing entry.
 const LOOK: usize = 2_048;
 
 /// Deletes the rows expired at `now`, scope by scope. Returns how many.
@@ -141,7 +141,7 @@ fn dead_vectors_after(batch: &mut Batch<'_>, from: i64) -> Result<Option<(i64, u
     Ok(last.map(|last| (last, dead.len() as u64)))
 }
 
-/// Returns free pages to the file system, except `kept`, which are soon reused.
+/// Returns free pages to the file system, except `kept` of them, which will soon be reused.
 pub(crate) fn vacuum(writer: &Writer, kept: usize) -> Result<()> {
     loop {
         let left: i64 = writer.submit_blocking(Cost::slow(0), move |batch| {

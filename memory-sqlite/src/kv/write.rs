@@ -32,7 +32,7 @@ pub(crate) fn set(
     set_within(batch, target, draft, draft.options.quota, None)
 }
 
-/// Refuses vectors of another length before anything is written (EMB-2).
+/// Refuses vectors of a different length before anything is written (EMB-2).
 fn check_model(batch: &mut Batch<'_>, target: &Target, model: &EmbeddingModel) -> Result<(), Fault> {
     let space = batch.space(&target.digest)?;
     batch.check_dimensions(&space, model, batch.now())
@@ -255,7 +255,7 @@ struct Modified {
     drift: Option<DriftChange>,
 }
 
-/// Replaces the value by `change` of it, and keeps the rest.
+/// Replaces the value with the result of `change`, and keeps the rest.
 fn modify(
     batch: &mut Batch<'_>,
     target: &Target,
@@ -363,12 +363,12 @@ fn at_index(fault: Fault, index: usize) -> Fault {
     }
 }
 
-/// Drops a scope (SCO-4). The versions of a run begin anew.
+/// Drops a scope (SCO-4). The versions of a run start over.
 pub(crate) fn drop_scope(batch: &mut Batch<'_>, target: &Target) -> Result<DropOutcome, Fault> {
     empty(batch, target, target.scope.kind.is_durable())
 }
 
-/// Removes every entry of a scope. It gets a new space at once, which hides its rows; the sweep reclaims them.
+/// Removes every entry of a scope. The scope gets a new space at once, which hides its rows; the sweep reclaims them.
 pub(crate) fn empty(
     batch: &mut Batch<'_>,
     target: &Target,

@@ -1,4 +1,4 @@
-//! Erasing: deletes entries, writes the tombstone, and scrubs the file. `docs/spec/forget.md` has the behaviours.
+//! Erasing: deletes entries, writes the tombstone, and scrubs the file. Specified in `docs/spec/forget.md`.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -117,7 +117,7 @@ fn scopes_of(batch: &Batch<'_>, tenant: &TenantId) -> Result<Vec<Scope>, Fault> 
     Ok(scopes)
 }
 
-/// What an error says that came after the entries were erased.
+/// The error to report once the entries have been erased.
 pub(crate) fn entries_only(error: Error) -> Error {
     Error::outcome_unknown(
         "the entries are erased, but not every SQL database, and the file was not scrubbed; erase again to complete it",
@@ -136,7 +136,7 @@ pub(crate) fn unclean(error: &Error) -> Vec<String> {
     ]
 }
 
-/// Removes what the erasure of entries and databases leaves in the file: see [`names`] and [`scrub`].
+/// Removes what erasing entries and databases leaves in the file: see [`names`] and [`scrub`].
 pub(crate) fn clean(store: &Store, target: &EraseTarget) -> Result<Vec<String>> {
     names(store, target)?;
     scrub(store)

@@ -26,9 +26,9 @@ pub(crate) struct Judging {
     /// The last use held in memory.
     pub(crate) held: i64,
     pub(crate) slack: i64,
-    /// Scopes without a recorded use count as used then.
+    /// Scopes without a recorded use count as used at this time.
     pub(crate) tracked_since: i64,
-    /// Bytes of its SQL database; `None`: it has none. The caller holds the database's write lock.
+    /// Bytes of its SQL database; `None` if it has none. The caller holds the database's write lock.
     pub(crate) sql: Option<u64>,
 }
 

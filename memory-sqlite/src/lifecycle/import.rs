@@ -1,4 +1,4 @@
-//! Import of a scope: a few records per transaction, or all in one.
+//! Imports a scope: a few records per transaction, or all in one.
 
 use memory_core::{Atomicity, ImportOptions, ImportOutcome, RecordStream, Result};
 

@@ -18,7 +18,7 @@ use crate::vector::rows::{NewVector, Owner, Put};
 const STEP_RECORDS: usize = 256;
 const STEP_BYTES: usize = 1 << 20;
 
-/// Takes the next records off the stream; the third value is the stream's end, with its error.
+/// Takes the next records off the stream. The third value is the stream's end, with its error.
 pub(super) async fn next_step(records: &mut RecordStream) -> (Vec<Record>, usize, Option<Option<Error>>) {
     let (mut step, mut bytes) = (Vec::new(), 0_usize);
     while step.len() < STEP_RECORDS && bytes < STEP_BYTES {

@@ -42,14 +42,14 @@ struct Job {
     patience: Duration,
 }
 
-/// Imports a stream as a whole, or nothing of it (EXP-12, EXP-13, EXP-15).
+/// Imports a stream completely or not at all (EXP-12, EXP-13, EXP-15).
 pub(super) async fn import(
     store: &Store,
     target: Target,
     mut records: RecordStream,
     options: ImportOptions,
 ) -> Result<ImportOutcome> {
-    // A stream that fails at once makes no writer wait.
+    // So that a stream that fails at once makes no writer wait.
     let (first, _, end) = next_step(&mut records).await;
     let end = match end {
         Some(Some(error)) if first.is_empty() => return Err(numbered(error, 0)),

@@ -1,5 +1,5 @@
-//! What nobody waits for: access counts and uses are written, expired entries and dropped scopes reclaimed, and the log is
-//! moved into the file.
+//! Background work: writes access counts and uses, reclaims expired entries and dropped scopes, and moves the log into
+//! the file.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,12 +17,12 @@ use crate::kv::{accesses, sweep};
 use crate::search::cache::IndexCache;
 use crate::search::store_index;
 
-/// Looks after one open database.
+/// The upkeep of one open database.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     store: Arc<Store>,
     indexes: Arc<IndexCache>,
-    /// One write of access counts at a time.
+    /// Allows one write of access counts at a time.
     flushing: Mutex<()>,
 }
 
@@ -40,7 +40,7 @@ impl Upkeep {
         let mut schedule = Schedule::new(&self.store.config);
         let mut alarms: BTreeMap<&'static str, Alarm> = BTreeMap::new();
         let mut report = |what: &'static str, done: Result<()>| {
-            // What is cut short by closing is done by whoever opens the database next.
+            // If closing cuts this short, whoever opens the database next does it.
             if let Err(error) = done
                 && !self.store.is_closed()
                 && alarms.entry(what).or_default().is_due()
@@ -79,7 +79,7 @@ impl Upkeep {
         }
     }
 
-    /// Writes the access counts held.
+    /// Writes the access counts held in memory.
     pub(crate) fn flush(&self) -> Result<()> {
         if self.store.is_read_only() {
             return Ok(());
@@ -89,7 +89,7 @@ impl Upkeep {
             .and(uses::flush(&self.store.writer, &self.store.uses))
     }
 
-    /// Reclaims what has expired and what was dropped. Returns how many expired entries there were.
+    /// Reclaims expired and dropped data. Returns how many expired entries there were.
     pub(crate) fn sweep(&self) -> Result<u64> {
         let now = self.store.clock.now();
         let targets = match self.store.connect()? {
@@ -105,7 +105,7 @@ impl Upkeep {
         Ok(removed)
     }
 
-    /// Forgets runs whose fence is over. How many.
+    /// Forgets runs whose fence is over. Returns how many.
     pub(crate) fn fences_over(&self) -> Result<u64> {
         let mut all = 0;
         loop {
@@ -122,7 +122,7 @@ impl Upkeep {
         sweep::vacuum(&self.store.writer, sweep::KEPT_PAGES)
     }
 
-    /// Reclaims all that can be reclaimed of this file (GC-12). The SQL facet does the same for SQL databases.
+    /// Reclaims everything that can be reclaimed in this file (GC-12). The SQL facet does the same for SQL databases.
     pub(crate) fn reclaim_all(&self) -> Result<Reclaimed> {
         let pages = || {
             self.store.writer.submit_blocking(Cost::slow(0), |batch| {
@@ -141,7 +141,7 @@ impl Upkeep {
         Ok(reclaimed)
     }
 
-    /// Writes what is held and closes the database.
+    /// Writes what is held in memory and closes the database.
     pub(crate) fn close(&self) {
         self.store.refuse();
         if let Err(error) = self.flush() {

@@ -16,7 +16,7 @@ const FLUSH: usize = 512;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoredUse {
     pub(crate) used_at: i64,
-    /// The intent to remove its database; 0: none.
+    /// The number of the intent to remove its database; 0 if there is none.
     pub(crate) intent: i64,
 }
 

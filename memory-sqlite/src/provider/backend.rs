@@ -28,7 +28,7 @@ use crate::vector::embed::ScopeVectors;
 use crate::vector::nearest::QueryVector;
 use crate::vector::stats;
 
-/// Reads on this thread, where that takes few steps; otherwise on a worker, with arguments that it owns.
+/// Reads on this thread if that takes few steps; otherwise on a worker, with owned arguments.
 macro_rules! read {
     ($store:expr, $owned:tt, $read:tt) => {{
         let few = true;
@@ -293,7 +293,7 @@ impl SqliteProvider {
         }
     }
 
-    /// Refuses vectors of another length before a query is embedded in vain (EMB-2).
+    /// Refuses vectors of a different length before a query is embedded for nothing (EMB-2).
     async fn check_searched(&self, digest: ScopeDigest, embedder: &Arc<dyn Embedder>) -> Result<()> {
         let now = self.store.clock.now();
         read!(

@@ -1,4 +1,4 @@
-//! Closing a provider: once, on a thread of its own, and waited for by whoever asks.
+//! Closes a provider: once, on a separate thread, and callers wait for it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -36,7 +36,7 @@ impl Closing {
         })
     }
 
-    /// Closes; where another thread does so already, waits for it. Blocks.
+    /// Closes, or waits if another thread is already doing so. Blocks.
     pub(crate) fn run(&self) {
         struct Over<'c>(&'c Closing);
         impl Drop for Over<'_> {
@@ -60,20 +60,20 @@ impl Closing {
         }
     }
 
-    /// Closes on a thread of its own, which nobody waits for but [`wait_until_closed`]. Does nothing where closing has
-    /// begun.
+    /// Closes on a separate thread, for which only [`wait_until_closed`] waits. Does nothing if closing has begun.
     pub(crate) fn hand_over(self: &Arc<Self>) {
         if *lock(&self.stage) != Stage::Open {
             return;
         }
-        // From now on, and not from when the thread gets to it.
+        // Refuse calls from now on, not only once the thread gets to it.
         self.upkeep.store().refuse();
-        // The program may end before the thread does. Where a statement that still runs is in the way, the thread does it.
+        // Done here because the program may end before the thread does. If a running statement is in the way, the
+        // thread does it.
         self.sql.discard_temporary();
         let (closing, under_way) = (Arc::clone(self), UnderWay::begin());
         let run = move || {
             closing.run();
-            // The last to have the files open closes them.
+            // Whoever holds the files open last closes them.
             drop(closing);
             drop(under_way);
         };
@@ -84,7 +84,7 @@ impl Closing {
     }
 }
 
-/// Dropped providers whose closing is not over, by their numbers.
+/// Dropped providers that are still closing, by number.
 static UNDER_WAY: Mutex<Numbers> = Mutex::new(Numbers { next: 0, open: BTreeSet::new() });
 static ONE_LESS: Condvar = Condvar::new();
 
@@ -112,8 +112,8 @@ impl Drop for UnderWay {
     }
 }
 
-/// Waits until every [`SqliteProvider`](crate::SqliteProvider) of this process that has been dropped so far has closed its
-/// files; false: that took longer. Blocks: it is for the end of `main`, after the runtime.
+/// Waits until every [`SqliteProvider`](crate::SqliteProvider) of this process dropped so far has closed its files;
+/// returns false if that takes longer. Blocks: it is meant for the end of `main`, after the runtime.
 #[must_use]
 pub fn wait_until_closed(patience: Duration) -> bool {
     let deadline = Instant::now() + patience;

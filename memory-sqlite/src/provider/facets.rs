@@ -1,4 +1,4 @@
-//! What the provider serves: capabilities, health, and what concerns all facets.
+//! What the provider offers: capabilities, health, and what concerns all facets.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -120,13 +120,13 @@ impl Provider for SqliteProvider {
         Ok(reclaimed)
     }
 
-    /// Writes what is held and ends the threads; every later call is `unavailable`. If it is being closed already, waits
-    /// for that.
+    /// Writes what is held in memory and ends the threads; every later call is `unavailable`. If it is already closing,
+    /// waits for that.
     async fn close(&self) -> Result<()> {
         let closing = Arc::clone(&self.closing);
         on_own_thread(move || {
             closing.run();
-            // Who was answered may drop the provider, which then closes the files.
+            // The caller may drop the provider once it has its answer; then the files must close.
             drop(closing);
             Ok(())
         })
@@ -156,7 +156,7 @@ impl Provider for SqliteProvider {
         let caches = self.caches.clone();
         let mut erased =
             self.blocking(move |upkeep| erase::entries(upkeep.store(), &caches, &of_entries)).await?;
-        // The entries are gone: an error from here on must not say that nothing was done.
+        // The entries are gone, so from here on an error must not say that nothing was done.
         erased.databases = self.drop_databases(target).await.map_err(erase::entries_only)?;
         let of = target.clone();
         let cleaned = self.blocking(move |upkeep| erase::clean(upkeep.store(), &of)).await;
@@ -194,11 +194,11 @@ impl SqliteProvider {
     }
 }
 
-/// Asks whether what reads and writes need can be read, and looks at who waits.
+/// Checks whether everything that reads and writes need can be read, and whether calls are stuck.
 fn health(store: &Store) -> Health {
     let read = store.workers.answers(
         |connection| {
-            // From the file: what the connection has read before says nothing of what is there now.
+            // Reads from the file: what the connection has cached says nothing about the file's current state.
             let _ = connection.execute_batch("PRAGMA shrink_memory");
             let sql = "SELECT (SELECT max(digest) FROM scope), (SELECT max(space) FROM entry), \
                        (SELECT max(name) FROM sequence)";

@@ -20,11 +20,11 @@ use crate::search::Caches;
 use crate::sql::Engine;
 use crate::vector::embed::Timed;
 
-/// Memory in one SQLite file, which several processes may share, or in memory alone.
+/// Memory in one SQLite file, which several processes may share, or only in memory.
 ///
-/// Every write that was acknowledged is stored, whatever happens next. What is held besides, the access counts, is written
-/// when it is closed: [`close`](memory_core::Provider::close) waits for that; dropping it leaves that to a thread of its own, and the end of
-/// a program may wait with [`wait_until_closed`](crate::wait_until_closed).
+/// Every acknowledged write is stored, whatever happens next. Access counts are buffered and written on closing:
+/// [`close`](memory_core::Provider::close) waits for that; dropping leaves it to a separate thread, for which the end
+/// of a program can wait with [`wait_until_closed`](crate::wait_until_closed).
 #[derive(Debug)]
 pub struct SqliteProvider {
     pub(crate) store: Arc<Store>,
@@ -36,27 +36,27 @@ pub struct SqliteProvider {
 }
 
 impl SqliteProvider {
-    /// Opens the database of this path, or creates it: the file with mode 0600, missing folders with 0700.
+    /// Opens the database at this path, or creates it: the file with mode 0600, missing folders with 0700.
     ///
-    /// Blocks for some milliseconds; where another process holds the file, for up to the busy timeout.
+    /// Blocks for a few milliseconds; if another process holds the file, for up to the busy timeout.
     ///
     /// # Errors
-    /// `corrupt` for a file that is no SQLite database, another program's, a newer version's, or damaged; it is not
-    /// touched. `invalid_argument` for a symbolic link, a folder, or a configuration out of range. `read_only`,
-    /// `unavailable` as the file system has it.
+    /// `corrupt` for a file that is not a SQLite database, belongs to another program or a newer version, or is
+    /// damaged; it is not touched. `invalid_argument` for a symbolic link, a folder, or a configuration out of range.
+    /// `read_only` or `unavailable`, depending on the file system.
     pub fn open(path: impl AsRef<Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
         Self::start(Some(path.as_ref()), false, config, clock)
     }
 
-    /// Opens the database of this path to read it. As [`open`](Self::open), except that a missing file is not created; and if
-    /// this process may not write the file or its folder, it is read as it is. Then every write is `read_only`, accesses are
-    /// not counted, and nothing is created beside the file. Without a log it is read without locks: what others write
-    /// meanwhile is not seen, and a read during which they change the file is `unavailable`. A log is read if its index is
-    /// there, that is, while a program that may write has the file open.
+    /// Opens the database at this path for reading. Like [`open`](Self::open), except that a missing file is not
+    /// created. If this process may not write the file or its folder, it is read as it is: every write is `read_only`,
+    /// accesses are not counted, and nothing is created next to the file. If it has no log, it is read without locks:
+    /// writes by others are not seen, and a read is `unavailable` if the file changes meanwhile. A log is read if its
+    /// index exists, that is, while a program that may write has the file open.
     ///
     /// # Errors
-    /// As [`open`](Self::open); `not_found` for a missing file; `read_only` for a file of an earlier format, or with a log that
-    /// cannot be read.
+    /// Those of [`open`](Self::open); `not_found` for a missing file; `read_only` for a file in an older format, or
+    /// with a log that cannot be read.
     pub fn open_to_read(path: impl AsRef<Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
         let path = path.as_ref();
         if location::judge(path)?.is_some() {
@@ -68,7 +68,7 @@ impl SqliteProvider {
         Self::start(Some(path), true, config, clock)
     }
 
-    /// Opens an empty database in memory, which ends with the provider.
+    /// Opens an empty database in memory that ends with the provider.
     ///
     /// # Errors
     /// `invalid_argument` for a configuration out of range.
@@ -101,7 +101,7 @@ impl SqliteProvider {
         }
     }
 
-    /// Finishes an eviction or the end of a run in which a process died. Nobody sees half of it in any case.
+    /// Completes an eviction or end of a run during which a process died. In no case is half of it visible.
     fn finish_what_was_left(&self) {
         if self.store.is_read_only() {
             return;
@@ -114,34 +114,34 @@ impl SqliteProvider {
         }
     }
 
-    /// Embeds what is written from now on, and searches by meaning. Call it right after opening.
+    /// Embeds what is written from now on, and enables vector search. Call it right after opening.
     ///
-    /// Without an embedder the provider advertises no vectors; those that the file holds stay with their entries,
-    /// leave with them, and are exported and imported.
+    /// Without an embedder, the provider advertises no vectors; those in the file stay with their entries, are removed
+    /// with them, and are exported and imported.
     #[must_use]
     pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
         self.embedder = Some(Arc::new(Timed::new(embedder, &self.store)));
         self
     }
 
-    /// Reclaims the room of what has expired by now, and of dropped scopes. Nothing that can be read changes.
-    /// Returns how many expired entries there were.
+    /// Reclaims the space of expired entries and dropped scopes. Nothing readable changes. Returns how many expired
+    /// entries there were.
     ///
     /// # Errors
-    /// `unavailable`; what was reclaimed before stays so.
+    /// `unavailable`; what was reclaimed before stays reclaimed.
     pub async fn sweep(&self) -> Result<u64> {
         self.blocking(Upkeep::sweep).await
     }
 
-    /// Writes the access counts that are held in memory.
+    /// Writes the access counts held in memory.
     ///
     /// # Errors
-    /// `unavailable`; the counts stay held.
+    /// `unavailable`; the counts stay in memory.
     pub async fn flush(&self) -> Result<()> {
         self.blocking(Upkeep::flush).await
     }
 
-    /// Runs what blocks on a thread of its own.
+    /// Runs blocking work on a separate thread.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Upkeep) -> Result<T> + Send + 'static,
@@ -149,7 +149,7 @@ impl SqliteProvider {
         let upkeep = Arc::clone(&self.upkeep);
         on_own_thread(move || {
             let done = work(&upkeep);
-            // Who was answered may drop the provider, which then closes the files.
+            // The caller may drop the provider once it has its answer; then the files must close.
             drop(upkeep);
             done
         })
@@ -157,7 +157,7 @@ impl SqliteProvider {
     }
 }
 
-/// Whether opening failed since the file or its folder may not be written.
+/// Whether opening failed because the file or its folder may not be written.
 fn is_unwritable(error: &Error) -> bool {
     let code = std::error::Error::source(error)
         .and_then(|source| source.downcast_ref::<rusqlite::Error>())

@@ -1,4 +1,4 @@
-//! A text index is stored a little after the snapshot of which it is.
+//! A text index is stored a little later than its snapshot was taken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,7 +22,7 @@ impl Clock for Settable {
     }
 }
 
-/// Reclaiming counts no change of the scope.
+/// Reclaiming does not count as a change of the scope.
 #[test]
 fn an_index_is_not_stored_with_words_of_what_was_reclaimed_meanwhile() {
     let clock = Arc::new(Settable(AtomicI64::new(1_800_000_000_000)));

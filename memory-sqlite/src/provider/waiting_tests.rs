@@ -1,4 +1,4 @@
-//! Writes that wait for each other, and what a store that is stuck says of itself.
+//! Writes that wait for each other, and what a stuck store reports.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn health(provider: &SqliteProvider) -> (HealthStatus, String) {
     (health.status, health.message)
 }
 
-/// Keeps the warnings of its thread.
+/// Collects the warnings of its thread.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 

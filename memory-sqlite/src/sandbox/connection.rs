@@ -78,13 +78,13 @@ const LOOKASIDE: (i32, i32) = (512, 16);
 pub(super) const STEPS: i32 = 1_000;
 /// The page limit of a database without quota: SQLite's own limit.
 pub(super) const MAX_PAGES: u64 = 4_294_967_294;
-/// [`Sandbox::trim_caches`] measures the connection's memory once in so many calls.
+/// [`Sandbox::trim_caches`] measures the connection's memory only once in this many calls.
 const COUNT_EVERY: u8 = 16;
 /// Statements of an agent that a connection keeps prepared.
 const KEPT: usize = 8;
-/// Of the host, which runs the same few dozen again and again.
+/// For the host, which runs the same few dozen again and again.
 const KEPT_OF_HOST: usize = 64;
-/// What a connection keeps besides: it begins and ends transactions and savepoints, and measures the file.
+/// What a connection keeps in addition: it begins and ends transactions and savepoints, and measures the file.
 const KEPT_ITSELF: usize = 12;
 /// Longest statement that is kept prepared.
 pub(super) const KEPT_BYTES: usize = 4 << 10;
@@ -208,7 +208,7 @@ impl Sandbox {
         if handle::page_bytes(&self.conn) > bytes / 2 {
             let _ = self.conn.release_memory();
         }
-        // Measuring takes some microseconds, and the figures change slowly.
+        // Measuring takes a few microseconds, and the figures change slowly.
         self.trims = self.trims.wrapping_add(1);
         if self.trims % COUNT_EVERY != 1 || handle::kept_bytes(&self.conn) <= bytes / 2 {
             return true;
@@ -230,7 +230,7 @@ impl Sandbox {
             return Ok(false);
         }
         self.forget();
-        // A statement that does check it makes the engine read it again.
+        // A statement that does check it makes the engine reread it.
         self.trusted(|conn| conn.prepare("SELECT 1 FROM main.sqlite_schema LIMIT 1")?.exists([]))?;
         self.resolved = version;
         Ok(true)

@@ -39,7 +39,7 @@ pub(super) fn has_virtual_table(conn: &Connection, name: &str) -> rusqlite::Resu
     Ok(virtual_table(conn, name)?.is_some())
 }
 
-/// Whether this is the name of a shadow table of a virtual table that is there.
+/// Whether this is the name of an existing virtual table's shadow table.
 pub(super) fn is_shadow(conn: &Connection, name: &str) -> rusqlite::Result<bool> {
     let Some((table, suffix)) = name.rsplit_once('_') else { return Ok(false) };
     Ok(virtual_table(conn, table)?.is_some_and(|sql| reserved(&sql).contains(&suffix)))

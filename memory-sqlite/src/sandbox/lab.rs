@@ -32,7 +32,7 @@ impl ScratchDatabase {
     /// Runs a statement as an agent's, and rolls it back.
     ///
     /// # Errors
-    /// As the sandbox refuses it or the engine fails; `details.layer` names the layer.
+    /// Those of the sandbox and the engine; `details.layer` names the layer.
     pub fn run(&mut self, sql: &str, args: &[SqlValue], mode: Mode, timeout: Duration) -> Result<()> {
         self.sandbox.begin_immediate()?;
         let ran = self.sandbox.run(&Statement {

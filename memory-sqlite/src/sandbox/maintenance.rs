@@ -45,7 +45,7 @@ pub(crate) struct SchemaObject {
     /// `table`, `index`, `view`, `trigger`.
     pub(crate) kind: String,
     pub(crate) name: String,
-    /// `None`: the engine created it for a constraint.
+    /// `None` if the engine created it for a constraint.
     pub(crate) sql: Option<String>,
 }
 
@@ -189,7 +189,7 @@ impl Sandbox {
         mut row: impl FnMut(&rusqlite::Row<'_>) -> Result<bool>,
     ) -> Result<()> {
         *lock(&self.interrupt) = Interrupt { cancel: cancel.clone(), ..Interrupt::default() };
-        // A row has its rowid besides the columns that a table may have.
+        // A row has its rowid in addition to the columns that a table may have.
         settings::limit_columns(&self.conn, self.layers, 1)?;
         let mut read = |conn: &rusqlite::Connection| -> std::result::Result<Result<()>, rusqlite::Error> {
             self.watch().begin(Phase::Compiling(Mode::Query));

@@ -97,7 +97,7 @@ const PROTECTED: [(&str, &str); 7] = [
     ("cannot create triggers on ", ""),
 ];
 
-/// A refusal that the engine made by itself, if this is one.
+/// A refusal by the engine itself, if this is one.
 pub(super) fn by_the_engine(error: &rusqlite::Error, is_known: impl Fn(&str, &str) -> bool) -> Option<Error> {
     let told = told(error);
     let refuse = |construct: &str, layer: &str| {
@@ -130,7 +130,7 @@ pub(super) fn rolls_back() -> Error {
     .with_detail("construct", "ROLLBACK")
 }
 
-/// The virtual table would take over a table that is there.
+/// The virtual table would take over an existing table.
 pub(super) fn taken(table: &str) -> Error {
     Error::invalid(format!(
         "the name {table} is one that the virtual table keeps for itself, and that table could not be written any more; \

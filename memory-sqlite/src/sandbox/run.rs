@@ -34,7 +34,7 @@ pub(super) struct Compiled<'conn> {
     pub(super) plain: bool,
     pub(super) writes_rows: bool,
     names_virtual: bool,
-    /// The relations that it reads; `None`: it also reads through a view.
+    /// The relations that it reads; `None` if it also reads through a view.
     pub(super) relations: Option<Vec<String>>,
 }
 
@@ -161,7 +161,7 @@ impl Sandbox {
         Ok(ran)
     }
 
-    /// Remembers a statement, to keep it prepared if it comes again.
+    /// Remembers a statement, to keep it prepared if it is repeated.
     pub(super) fn keep(&mut self, sql: &str, seen: Seen) {
         if self.seen.len() >= 4 * self.kept {
             self.seen.clear();
@@ -293,7 +293,7 @@ impl Sandbox {
         Ok(rolls_back)
     }
 
-    /// Runs a compiled statement. The phase says who may compile meanwhile.
+    /// Runs a compiled statement. The phase says who may compile during that.
     pub(super) fn step(
         &self,
         compiled: &mut rusqlite::Statement<'_>,
@@ -322,7 +322,7 @@ impl Sandbox {
                 }
                 if result.rows.len() >= statement.max_rows || bytes > left {
                     result.truncated = true;
-                    // A statement that writes runs to its end; one that only reads can stop here.
+                    // A statement that writes must run to its end; one that only reads can stop here.
                     if writes { continue } else { break }
                 }
                 left -= bytes;
@@ -340,7 +340,7 @@ impl Sandbox {
     }
 
     /// The number of bytes the statement must not exceed if the file is larger than the quota. Such a file has free
-    /// pages, which `max_page_count` does not limit. `None`: that limit is enough.
+    /// pages, which `max_page_count` does not limit. `None` if that limit is enough.
     fn over_quota(&self, statement: &Statement<'_>) -> Result<Option<u64>> {
         let Some(quota) = self.quota else { return Ok(None) };
         let bounded = self.layers.quota && self.role == Role::Writer && matches!(statement.mode, Mode::Exec);

@@ -42,7 +42,7 @@ pub(crate) struct Statement<'a> {
 /// The result of a statement.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// `None`: the statement has no columns.
+    /// `None` if the statement has no columns.
     pub(crate) rows: Option<Rows>,
     pub(crate) rows_affected: u64,
     /// Peak memory of the engine for it, in bytes.

@@ -6,7 +6,7 @@ use super::connection::Sandbox;
 use super::refusal;
 use crate::error::engine;
 
-/// The savepoint that undoes one statement; the numbers of transactions begin with 1.
+/// The savepoint that undoes one statement; transactions are numbered from 1.
 const OF_STATEMENT: u32 = 0;
 
 impl Sandbox {
@@ -56,7 +56,7 @@ impl Sandbox {
         self.command(&format!("ROLLBACK TO mem_{number}"))
     }
 
-    /// Runs a statement in a savepoint of its own, which undoes it if it fails.
+    /// Runs a statement in its own savepoint, which undoes it if it fails.
     pub(crate) fn undoing<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.savepoint(OF_STATEMENT)?;
         let done = work(self);
@@ -74,7 +74,7 @@ impl Sandbox {
         !self.conn.is_autocommit()
     }
 
-    /// Limits the size of the database in bytes; `None`: no limit. Data that is already there stays.
+    /// Limits the size of the database in bytes; `None` for no limit. Existing data stays.
     pub(crate) fn set_quota(&mut self, bytes: Option<u64>) {
         self.quota = bytes;
     }

@@ -41,7 +41,7 @@ impl ToSql for Argument<'_> {
     }
 }
 
-/// EXPLAIN names a virtual table by where it is in the memory of this process, which concerns nobody else.
+/// EXPLAIN identifies a virtual table by its address in this process's memory, which concerns nobody else.
 pub(super) fn without_address(value: SqlValue) -> SqlValue {
     match value {
         SqlValue::Text(text) if text.starts_with("vtab:") => SqlValue::Text("vtab".to_owned()),

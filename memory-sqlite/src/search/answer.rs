@@ -34,7 +34,7 @@ struct Summary {
 struct Found {
     found: Match,
     key: Key,
-    /// `None`: only similarity decides the order, so only the hits are read.
+    /// `None` if similarity alone decides the order, so that only the hits are read.
     summary: Option<Summary>,
     /// Read on first use.
     numbers: OnceCell<Option<Vec<f32>>>,
@@ -62,14 +62,14 @@ pub(super) struct Answer<'a> {
     pub(super) snapshot: &'a Connection,
     pub(super) digest: &'a ScopeDigest,
     pub(super) space: i64,
-    /// The number of the embedder's model, whose vectors identify duplicates; `None`: there are no vectors of it.
+    /// The number of the embedder's model, whose vectors identify duplicates; `None` if it has no vectors.
     pub(super) model: Option<i64>,
     pub(super) query: &'a SearchQuery,
     pub(super) now: Timestamp,
 }
 
 impl Answer<'_> {
-    /// The hits among the matches. `None`: near-duplicates have used up all of them, and there may be more.
+    /// The hits among the matches. `None` if near-duplicates have used up all of them and there may be more.
     pub(super) fn of(self, matches: &[Match], more: bool) -> Result<Option<SearchResults>, Unreadable> {
         if self.query.rank.is_similarity_only() {
             let found =
@@ -179,7 +179,7 @@ impl Answer<'_> {
             self.check_index(found, summary.as_ref().map(|summary| summary.version))?;
             let Some(summary) = summary else { continue };
             let mut found = found.clone();
-            // Another program may leave a vector that outlived its text; it says nothing about the entry.
+            // Another program may leave a vector that outlived its text, which says nothing about the entry.
             found.near = found.near.filter(|near| near.version == summary.version);
             if found.lexical.is_some() || found.near.is_some() {
                 live.push(Found::new(found, Some(summary))?);

@@ -31,7 +31,7 @@ pub(crate) struct ScopeIndex {
     loaded: bool,
     /// Whether a stored segment is damaged, or of another version.
     pub(super) unreadable: bool,
-    /// Whether its segments were made anew and are not all stored: that goes on, was refused, or came too late.
+    /// Whether its segments were rebuilt but not all stored: storing is in progress, was refused, or came too late.
     pub(super) unstored: bool,
     /// Whether it has all documents as of `changes`.
     complete: bool,
@@ -47,7 +47,7 @@ impl ScopeIndex {
         Self { space, ..Self::default() }
     }
 
-    /// Whether so much has changed that its segments should be made anew, and stored.
+    /// Whether so much has changed that its segments should be rebuilt and stored.
     pub(super) fn is_scattered(&self) -> bool {
         self.documents.changed() >= LEAST.max(self.documents.len() / SHARE)
     }

@@ -21,14 +21,14 @@ use crate::vector::nearest::{Ask, Looked, Near, Order, QueryVector};
 use crate::vector::rows::{has_stale, model_id};
 use crate::vector::scope_matrix::ScopeMatrix;
 
-/// How a search uses the caches. Each pass after the first begins with a new snapshot.
+/// How a search uses the caches. Each pass after the first starts with a new snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
     /// As they are, together with other searches.
     Shared,
     /// They are brought up to date first, by one search at a time.
     CatchUp,
-    /// The matrix disagreed with the database: it is read anew first.
+    /// The matrix disagreed with the database, so it is reread first.
     Repair,
     /// Without the matrix, which still disagrees.
     WithoutMatrix,
@@ -41,7 +41,7 @@ enum Passed {
 }
 
 /// Runs a search on a connection without an open transaction. The query's mode is not `Auto`; `model` is the
-/// embedder's, if there is one, and `vector` is given if the mode needs it.
+/// embedder's, if any, and `vector` is given if the mode needs it.
 pub(crate) fn search(
     connection: &Connection,
     store: &Store,
@@ -88,8 +88,8 @@ impl Request<'_> {
         let cached_matrix = vector
             .filter(|_| state.vectors > 0 && pass != Pass::WithoutMatrix)
             .and_then(|vector| caches.matrices.open_matrix(digest, state.vectors, vector.model.dimensions));
-        // Locked before the snapshot begins, so that neither is ever ahead of it. Nobody else changes what this search
-        // has the turn for; so it may let go of the value in between.
+        // Locked before the snapshot begins, so that neither is ever ahead of it. While this search has the turn,
+        // nobody else changes the value, so it may release the value in between.
         let in_turn = pass != Pass::Shared;
         let turn = cached.as_ref().filter(|_| in_turn).map(|cached| cached.turn());
         let matrix_turn = cached_matrix.as_ref().filter(|_| in_turn).map(|cached| cached.turn());
@@ -200,7 +200,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The nearest by vector, best first. `None`: the matrix disagrees with the database.
+    /// The nearest by vector, best first. `None` if the matrix disagrees with the database.
     fn nearest(
         &self,
         vector: &QueryVector,

@@ -19,7 +19,7 @@ const STEP: usize = 8;
 const PATIENCE: Duration = Duration::from_millis(250);
 const LARGE: usize = 200_000;
 
-/// Stores the indexes of which much has changed.
+/// Stores the indexes that have changed much.
 pub(crate) fn scattered(store: &Store, indexes: &IndexCache) -> Result<()> {
     let mut connection = None;
     for (digest, cached) in indexes.all() {
@@ -30,7 +30,7 @@ pub(crate) fn scattered(store: &Store, indexes: &IndexCache) -> Result<()> {
     Ok(())
 }
 
-/// Stores the indexes of which anything has changed, as time allows.
+/// Stores the indexes that have changed at all, as time allows.
 pub(crate) fn closing(store: &Store, indexes: &IndexCache) -> Result<()> {
     if !store.is_file() {
         return Ok(());
@@ -40,7 +40,7 @@ pub(crate) fn closing(store: &Store, indexes: &IndexCache) -> Result<()> {
         let documents = cached.value().documents.len();
         let changed = {
             let index = cached.value();
-            // The background thread may have made its segments anew and will not get to storing them.
+            // The background thread may have rebuilt its segments and will not get to storing them.
             index.unstored || index.documents.changed() > 0 || !cached.feed().is_empty()
         };
         if changed && (LEAST..LARGE).contains(&documents) && Instant::now() < until {
@@ -50,7 +50,7 @@ pub(crate) fn closing(store: &Store, indexes: &IndexCache) -> Result<()> {
     Ok(())
 }
 
-/// Makes the segments of one index anew where documents have changed, and stores these.
+/// Rebuilds and stores the segments of one index whose documents have changed.
 fn one(
     store: &Store,
     indexes: &IndexCache,
@@ -61,7 +61,7 @@ fn one(
     if connection.is_none() {
         *connection = store.connect()?;
     }
-    // As in a search, the turn comes before the snapshot. Searches go on until an entry changes.
+    // As in a search, the turn comes before the snapshot. Other searches continue until an entry changes.
     let turn = cached.turn();
     let state = match &*connection {
         Some(connection) => {
@@ -92,7 +92,7 @@ fn one(
         let (bytes, step) = (step.iter().map(|segment| segment.heap_bytes()).sum(), Vec::from(step));
         let put = move |batch: &mut Batch<'_>| batch.put_segments(&digest, state, &step, anew);
         if !store.writer.submit_blocking(Cost::slow(bytes), put)? {
-            // The scope has changed; the next search finds out what is missing.
+            // The scope has changed; the next search will find out what is missing.
             return Ok(());
         }
         anew = false;

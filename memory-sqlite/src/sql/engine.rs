@@ -408,7 +408,7 @@ impl Engine {
         }
     }
 
-    /// Backs off while another process holds the lock; each pause is longer than the one before.
+    /// Backs off while another process holds the lock; each pause is longer than the last.
     pub(crate) async fn pause(&self, times: &mut u32, deadline: Instant) -> Result<()> {
         let now = Instant::now();
         if self.is_closed() {

@@ -253,7 +253,7 @@ impl Engine {
             .await?;
         match intent {
             Some(_) => self.complete(&scope).await,
-            // A database created meanwhile is found now: the lock keeps creating one and looking for one apart.
+            // A database created in the meantime is found now: the lock keeps creating one and looking for one apart.
             None => self.drop_scope_created_meanwhile(&scope).await,
         }
     }

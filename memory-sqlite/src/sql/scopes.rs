@@ -18,7 +18,7 @@ fn used(conn: &mut Conn) -> Result<u64> {
 }
 
 impl Engine {
-    /// Reads a scope's database on a worker; `None`: it has none.
+    /// Reads a scope's database on a worker; `None` if it has none.
     pub(crate) async fn look<T: Send + 'static>(
         self: &Arc<Self>,
         scope: &Scope,
@@ -99,11 +99,11 @@ impl Engine {
             .await??;
         let mut scopes: Vec<(Scope, SqlUsage)> = Vec::new();
         for scope in found {
-            // A database that was never written to, or was dropped meanwhile, does not count.
+            // A database that was never written to, or has been dropped since, does not count.
             let bytes = match self.look(&scope, used).await {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) => continue,
-                // A damaged one is listed, so that it can be dropped or restored; and one in a folder that nobody may
+                // A damaged one is listed, so that it can be dropped or restored. So is one in a folder that nobody may
                 // write to, where the engine cannot open it.
                 Err(error) if error.kind() == ErrorKind::Corrupt || self.store.is_read_only() => {
                     self.pool.scope(&scope).place.file_bytes()
@@ -226,7 +226,7 @@ impl Engine {
         }
         let version = conn.sandbox.user_version()?;
         if version != DROPPED {
-            // This commit drops the database, whoever removes the files.
+            // This commit drops the database; anyone may remove the files.
             let marked = conn.sandbox.set_user_version(DROPPED).and_then(|()| conn.sandbox.commit());
             if let Err(error) = marked {
                 conn.sandbox.rollback()?;

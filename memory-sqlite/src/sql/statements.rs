@@ -1,4 +1,4 @@
-//! Running one statement: by itself, or in a transaction.
+//! Runs one statement, on its own or in a transaction.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Engine {
         }
     }
 
-    /// Runs a query on the caller's thread if it is known to be quick; `None`: it was not run.
+    /// Runs a query on the caller's thread if it is known to be quick; `None` if it was not run.
     fn read_here(&self, call: &Call, state: &Arc<ScopeState>, cancel: &Cancel) -> Option<Ran> {
         if !self.is_inline_of_host(&call.scope) {
             if !self.config.inline || self.layers(&call.scope) != Layers::ALL || self.stages() != Stages::ALL
@@ -327,9 +327,9 @@ impl Engine {
         self.workers.run(deadline, work).await?
     }
 
-    /// Whether a statement of the host's own runs on the caller's thread: it did not take long when this connection last ran
-    /// it. Unlike a query of an agent's it is not abandoned after a millisecond, since interrupting a write ends the
-    /// transaction; only the runtime writes such statements.
+    /// Whether a statement of the host itself runs on the caller's thread: it did not take long when this connection
+    /// last ran it. Unlike an agent's query, it is not abandoned after a millisecond, because interrupting a write ends
+    /// the transaction, and only the runtime writes such statements.
     fn is_short_of_host(&self, call: &Call, transaction: &Transaction) -> bool {
         self.is_inline_of_host(&call.scope)
             && transaction.look(|held| held.conn.sandbox.was_quick(&call.sql, call.mode)).unwrap_or(false)

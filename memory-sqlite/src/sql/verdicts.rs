@@ -59,10 +59,9 @@ impl Verdicts {
         Ok(judged)
     }
 
-    /// As [`Verdicts::judge`], for a text that runs on this connection: the full-text tables of its database may be
-    /// called as functions, `FROM notes('word')`. Such a name may mean something else tomorrow, so the verdict is not
-    /// cached.
-    /// Fails as [`Verdicts::judge`], and the engine's errors when reading the schema.
+    /// Like [`Verdicts::judge`], for a text that runs on this connection: its database's full-text tables may be called
+    /// as functions, `FROM notes('word')`. Such a name may mean something else later, so the verdict is not cached.
+    /// Fails as [`Verdicts::judge`] does, or with the engine's errors when reading the schema.
     pub(crate) fn judge_on(
         &self,
         sandbox: &Sandbox,
@@ -90,7 +89,7 @@ impl Verdicts {
         Err(error)
     }
 
-    /// Checks a short text on any stack; `None`: it is not short, or it is refused.
+    /// Checks a short text on any stack; `None` if it is not short, or is refused.
     pub(crate) fn judge_short(&self, sql: &str, mode: Mode) -> Option<Judged> {
         let verdict = Validator::check_short(sql, Dialect::Sqlite, mode, &self.policy)?;
         let judged = Judged { kind: verdict.into_result().ok()?.kind };

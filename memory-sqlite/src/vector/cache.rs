@@ -52,7 +52,7 @@ impl Needed<'_> {
 }
 
 impl MatrixCache {
-    /// The cached matrix of a scope, initially empty; `None`: a matrix of so many vectors does not fit.
+    /// The cached matrix of a scope, initially empty; `None` if a matrix of this many vectors does not fit.
     pub(crate) fn open_matrix(
         &self,
         digest: &ScopeDigest,
@@ -68,7 +68,7 @@ impl MatrixCache {
         self.open(digest, vectors)
     }
 
-    /// Brings a matrix up to what a search needs; with `anew`, by reading all of it, after it turned out wrong.
+    /// Brings a matrix up to what a search needs; `anew` rereads all of it, after it turned out wrong.
     ///
     /// If it exceeds the budget, drops it and returns false.
     pub(crate) fn catch_up(
@@ -98,7 +98,7 @@ impl MatrixCache {
         Ok(true)
     }
 
-    /// Measures a matrix and makes room for it; false if it does not fit even alone.
+    /// Measures a matrix and makes room for it; returns false if it does not fit even alone.
     fn weigh(
         &self,
         digest: &ScopeDigest,

@@ -20,8 +20,8 @@ use crate::kv::state::ScopeState;
 /// Enough of a value's text to tell, nearly always, that it is not blank.
 const GLANCE_BYTES: usize = 64;
 
-/// The first entries behind a key that have no vector of the model, and a text to embed, without those whose key begins with
-/// `except`.
+/// The first entries after a key that have a text to embed but no vector of the model. Keys that begin with `except`
+/// are skipped.
 pub(super) async fn first(
     store: &Arc<Store>,
     model: &EmbeddingModel,
@@ -51,7 +51,7 @@ pub(super) async fn first(
 fn to_embed(row: &Row<'_>) -> Result<Option<ToEmbed>, Unreadable> {
     let key = Key::new(row.get::<_, String>(0)?).map_err(|_| malformed("key"))?;
     let version = unsigned(row.get(1)?, "version")?;
-    // What was embedded before, by another model, where that was not the search text.
+    // What another model embedded, if that was not the search text.
     if let Some(text) = row.get::<_, Option<String>>(4)? {
         return Ok(ToEmbed::new(key, version, text).map(ToEmbed::with_text_apart));
     }
@@ -107,7 +107,7 @@ fn count_now(
     Ok(count)
 }
 
-/// Visits the live entries without a vector of the model in key order, until `visit` says false.
+/// Visits the live entries without a vector of the model in key order, until `visit` returns false.
 fn each(
     connection: &Connection,
     digest: &ScopeDigest,

@@ -1,8 +1,7 @@
-//! Vectors: stored beside their entries, and cached in memory for search.
+//! Vectors: stored next to their entries, and cached in memory for search.
 //!
-//! A vector is a row with an id that is never reused. Whatever replaces or removes an entry removes its vectors in
-//! the same transaction. So a stored vector is always right, and so is a vector cached by id as long as its row
-//! exists.
+//! A vector is a row with an id that is never reused. Whatever replaces or removes an entry removes its vectors in the
+//! same transaction. So a stored vector is always right, and so is a vector cached by id as long as its row exists.
 
 pub(crate) mod cache;
 pub(crate) mod embed;

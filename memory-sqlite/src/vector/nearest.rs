@@ -57,7 +57,7 @@ pub(crate) struct Ask<'a> {
     /// A snapshot.
     pub(crate) connection: &'a Connection,
     pub(crate) space: i64,
-    /// The model's number; 0: the file has no vector of it.
+    /// The model's number; 0 if the file has no vector of it.
     pub(crate) model: i64,
     pub(crate) vector: &'a QueryVector,
     pub(crate) query: &'a SearchQuery,
@@ -191,7 +191,7 @@ impl Ask<'_> {
         Screen { connection: self.connection, space: self.space, query: self.query }
     }
 
-    /// The rows that match prefix and filter; `None`: all.
+    /// The rows that match prefix and filter; `None` for all.
     fn selection(&self, held: &ScopeMatrix) -> Result<Option<Selection>, Unreadable> {
         let mut selection = match self.query.prefix.as_str() {
             "" => None,

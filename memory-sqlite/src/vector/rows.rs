@@ -93,7 +93,7 @@ impl Batch<'_> {
     }
 }
 
-/// The number of a model; `None`: the file has no vector of it.
+/// The number of a model; `None` if the file has no vector of it.
 pub(crate) fn model_id(connection: &Connection, model: &EmbeddingModel) -> rusqlite::Result<Option<i64>> {
     connection
         .prepare_cached("SELECT id FROM model WHERE provider = ?1 AND name = ?2 AND dimensions = ?3")?
@@ -101,8 +101,8 @@ pub(crate) fn model_id(connection: &Connection, model: &EmbeddingModel) -> rusql
         .optional()
 }
 
-/// Whether an entry of the scope has a vector, but none of this model; `None`: the file has no vector of it. It looks at the
-/// first vector of another model, and further only past entries that have one of both.
+/// Whether an entry of the scope has a vector, but none of this model (`None`: the file has none of it). Looks at the
+/// first vector of another model, and continues only past entries that have vectors of both.
 pub(crate) fn has_stale(connection: &Connection, space: i64, model: Option<i64>) -> rusqlite::Result<bool> {
     let look = |order: &str| {
         connection

@@ -54,8 +54,8 @@ impl ScopeMatrix {
             && self.fits(state)
     }
 
-    /// Whether there are no more rows than the scope has vectors of all models: else another process has reclaimed
-    /// expired ones.
+    /// Whether there are at most as many rows as the scope has vectors of all models; if not, another process has
+    /// reclaimed expired ones.
     fn fits(&self, state: ScopeState) -> bool {
         self.matrix.len() as u64 <= state.vectors
     }

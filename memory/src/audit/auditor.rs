@@ -21,7 +21,7 @@ const QUEUE_RECORDS: usize = 8_192;
 const QUEUE_BYTES: usize = 16 << 20;
 
 /// Takes a record of every operation and passes it to its sinks. Share it between tools with `Arc`; dropping the last
-/// one writes the queued records.
+/// one writes what is still queued.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -131,12 +131,12 @@ impl Auditor {
         ]
     }
 
-    /// Waits until every record taken before has reached the sinks and they are flushed, for at most `timeout`. Returns
-    /// whether that happened. Blocks.
+    /// Waits, for at most `timeout`, until every record taken so far has reached the sinks and they are flushed.
+    /// Returns whether that happened. Blocks.
     pub fn flush(&self, timeout: Duration) -> bool {
         let (done, finished) = sync_channel(1);
         let Some(queue) = self.lock().clone() else { return true };
-        // The queue may be full: another thread waits for space, and this one for the answer.
+        // The queue may be full, so another thread waits for space while this one waits for the answer.
         let sent = std::thread::Builder::new()
             .name("memory-audit-flush".to_owned())
             .spawn(move || drop(queue.send(Message::Flush(done))))
@@ -171,7 +171,7 @@ impl Auditor {
         }
     }
 
-    /// Takes the record of a request that was answered; never waits.
+    /// Takes the record of an answered request; never waits.
     pub fn requested(&self, mut record: AuditRequest) {
         record.time = self.now();
         self.send(AuditRecord::Request(Box::new(record)));

@@ -1,4 +1,4 @@
-//! Facts about a call, collected while it runs; everything slow is left to the auditor's thread.
+//! Facts about a call, collected while it runs. Everything slow is left to the auditor's thread.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use super::record::{AuditCall, AuditFact, AuditMode, MAX_RECALLED};
 use super::statement::Statement;
 use crate::tool::ops::{DEFAULT_SCOPE, ToolOp};
 
-/// Larger inputs are recorded without their content, in bytes.
+/// Larger inputs, in bytes, are recorded without their content.
 const MAX_CONTENT: usize = 256 << 10;
 /// The outcome of a call whose future was dropped.
 const CANCELLED: &str = "cancelled";
@@ -50,8 +50,8 @@ impl<'a> Facts<'a> {
         Self { auditor, input, started: Instant::now(), statement, sql: None, call }
     }
 
-    /// Records what is called. `field` returns a field's JSON text; an operation with a scope uses the default if none
-    /// is named.
+    /// Records what is called. `field` returns a field's JSON text. If no scope is named, an operation that has one
+    /// uses the default.
     pub(crate) fn called<'f>(
         &mut self,
         op: ToolOp,
@@ -64,7 +64,7 @@ impl<'a> Facts<'a> {
         self.call.prefix = string("prefix");
         self.sql = string("sql").filter(|sql| sql.len() <= MAX_CONTENT);
         self.call.scope = match field("scope") {
-            // Of several, each fact names its own.
+            // If there are several, each fact names its own.
             None => {
                 has_scope.then_some(DEFAULT_SCOPE).filter(|_| field("scopes").is_none_or(|raw| raw == "null"))
             }
@@ -77,13 +77,13 @@ impl<'a> Facts<'a> {
         (self.call.op, self.call.scope, self.call.key) = (Some(op), Some(scope), path);
     }
 
-    /// Records which backend answered instead of another.
+    /// Records which backend answered in place of the usual one.
     #[cfg(feature = "sqlite")]
     pub(crate) fn fell_back(&mut self, who: String) {
         self.call.fallback = Some(who);
     }
 
-    /// Records the facts that are given to the caller.
+    /// Records the facts given to the caller.
     pub(crate) fn recalled(&mut self, facts: impl Iterator<Item = AuditFact>) {
         self.call.recalled = facts.take(MAX_RECALLED).collect();
     }

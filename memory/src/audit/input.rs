@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::redact::{REDACTED, Redactor};
 
-/// Longer strings are cut, in bytes.
+/// Longer strings, in bytes, are cut.
 const MAX_STRING: usize = 4 << 10;
 
 impl Redactor {

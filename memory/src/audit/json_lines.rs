@@ -14,18 +14,17 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Appends each record as one line of JSON to a file, created with mode 0600. Each line is passed to the operating
 /// system in one write before the next record is taken, and synced when the auditor is idle or on
-/// [`flush`](super::Auditor::flush). If the file was moved or deleted (log rotation), it is created again with the next
-/// record.
+/// [`flush`](super::Auditor::flush). If the file is moved or deleted (log rotation), the next record creates it again.
 #[derive(Debug)]
 pub struct JsonLines {
     path: PathBuf,
     file: Option<File>,
-    /// The last line may have been written partially.
+    /// The last line may be incomplete.
     torn: bool,
 }
 
 impl JsonLines {
-    /// Refuses what no records can be appended to: a missing folder, or what is there and is no file.
+    /// Refuses a path that records cannot be appended to: its folder is missing, or it exists and is not a file.
     ///
     /// # Errors
     /// `invalid_argument`.
@@ -41,12 +40,12 @@ impl JsonLines {
     /// Opens the file, or creates it.
     ///
     /// # Errors
-    /// As [`check`](Self::check); `unavailable` or `forbidden`, depending on the file system.
+    /// Those of [`check`](Self::check); `unavailable` or `forbidden`, depending on the file system.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
         Self::check(&path)?;
         let file = append(&path)?;
-        // The last line of a killed process.
+        // A killed process may have left an unfinished line.
         let torn = !ends_with_a_newline(&path);
         Ok(Self { path, file: Some(file), torn })
     }
@@ -75,7 +74,7 @@ impl AuditSink for JsonLines {
         self.torn = true;
         let file = self.file()?;
         let written = file.write_all(&line).map_err(unwritten);
-        // Now the file may be rewritten.
+        // From here on the file may be rewritten.
         let _ = file.unlock();
         written?;
         self.torn = false;
@@ -114,7 +113,7 @@ fn ends_with_a_newline(path: &Path) -> bool {
         file.read_exact(&mut byte)?;
         Ok(byte.first().copied())
     };
-    // If it cannot be read, a blank line does no harm.
+    // If the file cannot be read, an extra blank line does no harm.
     matches!(last(), Ok(None | Some(b'\n')))
 }
 

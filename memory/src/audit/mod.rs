@@ -2,8 +2,8 @@
 //! refused and cancelled calls. `docs/audit.md` describes the record.
 //!
 //! An operation never waits for its record, which goes to a bounded queue; if the queue is full, the record is dropped
-//! and counted. The auditor's own thread redacts and writes. Records that are dropped, or cannot be written, are reported
-//! in the stream itself, by a record of kind `gap`.
+//! and counted. The auditor's own thread redacts and writes. Dropped or unwritable records are reported in the stream
+//! itself, by a record of kind `gap`.
 
 mod auditor;
 mod facts;

@@ -1,4 +1,4 @@
-//! A finished call, sent to the auditor's thread, where it becomes a record.
+//! A finished call on its way to the auditor's thread, where it becomes a record.
 
 use memory_core::SqlDialect;
 
@@ -10,7 +10,7 @@ use crate::tool::ops::ToolOp;
 /// A finished call.
 #[derive(Debug)]
 pub(super) struct Observation {
-    /// Not redacted yet, and without what a statement and the input add.
+    /// Not redacted yet; what comes from the statement and the input is still missing.
     pub(super) call: AuditCall,
     /// How to parse this backend's statements, if it has SQL.
     pub(super) statement: Option<Statement>,
@@ -72,7 +72,7 @@ impl Observation {
     }
 }
 
-/// A call's input as shown in a record: for a statement what it does, never its data.
+/// A call's input as shown in a record. For a statement: what it does, never its data.
 fn shown(
     input: &str,
     op: Option<&str>,

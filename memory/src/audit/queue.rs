@@ -26,7 +26,7 @@ pub(super) enum Message {
     Flush(SyncSender<()>),
 }
 
-/// Hides the content, which is not redacted yet.
+/// Hides the content, because it is not redacted yet.
 impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Message")

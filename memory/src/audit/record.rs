@@ -13,7 +13,7 @@ use crate::gc::GcVictim;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditMode {
-    /// Who, what, where, how much and the outcome; keys and prefixes redacted, no value, text or statement.
+    /// Who, what, where, how much and the outcome. Keys and prefixes are redacted; no values, texts or statements.
     #[default]
     Metadata,
     /// Also the redacted input of the call.
@@ -65,7 +65,7 @@ impl AuditRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AuditForget {
-    /// In the same sequence as the other records.
+    /// Numbered in the same sequence as other records.
     pub number: u64,
     /// When it was done.
     pub time: Timestamp,
@@ -77,41 +77,41 @@ pub struct AuditForget {
     pub digest: String,
     /// Entries removed from the store.
     pub entries: u64,
-    /// Places that could not be reached, or where something remains.
+    /// Places that could not be reached or where something remains.
     pub left: u64,
     /// `ok`, or the code of the error.
     pub outcome: &'static str,
 }
 
-/// The record of a request over the HTTP API: who asked for what, where, and how it ended. It holds no key, text or
-/// statement in either mode, but for the question of a `recall` in full mode.
+/// The record of a request over the HTTP API: who asked for what, where, and how it ended. Neither mode records keys,
+/// texts or statements, except the question of a `recall` in full mode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AuditRequest {
-    /// In the same sequence as the other records.
+    /// Numbered in the same sequence as other records.
     pub number: u64,
-    /// When it was answered; for a stream, when that began.
+    /// When it was answered; for a stream, when the answer began.
     pub time: Timestamp,
-    /// The operation, as it is called in the API.
+    /// The operation's name in the API.
     pub op: &'static str,
     /// The id of the token, which is not secret.
     pub token: String,
-    /// The tenant; none for an operation on the whole store.
+    /// The tenant; `None` for an operation on the whole store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// The kind of scope; none for an operation on a tenant.
+    /// The kind of scope; `None` for an operation on a tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeKind>,
     /// Its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope_id: Option<String>,
-    /// The number of entries, hits, facts or rows in the answer; none for other operations.
+    /// The number of entries, hits, facts or rows in the answer; `None` for other operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
-    /// The facts that a `recall` gave, without their words; at most 64.
+    /// The facts that a `recall` returned, without their text; at most 64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recalled: Vec<AuditFact>,
-    /// In full mode the question of a `recall`, redacted, as `query`.
+    /// In full mode, the redacted question of a `recall`, as `query`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// How long it took.
@@ -120,13 +120,13 @@ pub struct AuditRequest {
     pub outcome: &'static str,
 }
 
-/// Most facts of a `recall` in its record.
+/// Most facts of a `recall` that are recorded.
 pub(super) const MAX_RECALLED: usize = 64;
-/// Most characters of a question in the record of a request.
+/// Most characters of a question that are recorded.
 const MAX_QUESTION: usize = 2_000;
 
 impl AuditRequest {
-    /// A request of a token that has not ended yet.
+    /// A request, identified by its token, that has not ended yet.
     #[must_use]
     pub fn new(token: &str, op: &'static str, tenant: Option<&TenantId>, scope: Option<&Scope>) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl AuditRequest {
         }
     }
 
-    /// With the question of a `recall`, which the auditor redacts, and leaves out in metadata mode.
+    /// Adds the question of a `recall`. The auditor redacts it, and drops it in metadata mode.
     #[must_use]
     pub fn asked(mut self, question: &str) -> Self {
         let question: String = question.chars().take(MAX_QUESTION).collect();
@@ -153,12 +153,12 @@ impl AuditRequest {
         self
     }
 
-    /// Notes what a `recall` gave.
+    /// Records the facts that a `recall` returned.
     pub fn recalled(&mut self, scope: ScopeKind, facts: &[Fact]) {
         self.recalled = facts.iter().take(MAX_RECALLED).map(|fact| AuditFact::of(scope, fact)).collect();
     }
 
-    /// How it ended, after how long.
+    /// Records how it ended, and after how long.
     #[must_use]
     pub fn ended(mut self, failed: Option<&Error>, after: Duration) -> Self {
         self.micros = u64::try_from(after.as_micros()).unwrap_or(u64::MAX);
@@ -171,7 +171,7 @@ impl AuditRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AuditEviction {
-    /// In the same sequence as the other records.
+    /// Numbered in the same sequence as other records.
     pub number: u64,
     /// When it was done.
     pub time: Timestamp,
@@ -197,7 +197,7 @@ pub struct AuditEviction {
 }
 
 impl AuditEviction {
-    /// The outcome for a scope; number and time are added by the auditor.
+    /// The outcome for a scope; the auditor adds number and time.
     pub(crate) fn of(victim: &GcVictim, outcome: &Result<EvictOutcome>) -> Self {
         Self {
             number: 0,
@@ -223,7 +223,7 @@ impl AuditEviction {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AuditCall {
-    /// Counts from 1 in each process: a missing number is a missing line.
+    /// Counts from 1 in each process: a missing number means a missing line.
     pub number: u64,
     /// When the call started.
     pub time: Timestamp,
@@ -277,7 +277,7 @@ pub struct AuditCall {
     /// The backend that answered instead of an unreachable one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// The facts that a `recall` gave, without their words; at most 64.
+    /// The facts that a `recall` returned, without their text; at most 64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recalled: Vec<AuditFact>,
     /// In full mode the redacted input: an object if it was one, otherwise a string.
@@ -288,21 +288,21 @@ pub struct AuditCall {
     pub input_omitted: Option<&'static str>,
 }
 
-/// A fact that a `recall` gave. Its words are in the store, as long as it is remembered.
+/// A fact that a `recall` returned. Its text is in the store for as long as it is remembered.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AuditFact {
     /// Its id.
     pub id: String,
-    /// The kind of scope it is of.
+    /// The kind of scope it belongs to.
     pub scope: ScopeKind,
     /// Its score.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// How near it is to the question.
+    /// Its similarity to the question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub similarity: Option<f64>,
-    /// What the score is made of.
+    /// The components of the score.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
 }
@@ -319,11 +319,11 @@ impl AuditFact {
     }
 }
 
-/// Records dropped because the queue was full, or not taken by the sink.
+/// Records that were dropped because the queue was full, or that the sink refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AuditGap {
-    /// In the same sequence as the other records.
+    /// Numbered in the same sequence as other records.
     pub number: u64,
     /// When it was noticed.
     pub time: Timestamp,

@@ -8,19 +8,19 @@ use regex::{Regex, RegexBuilder};
 /// Replaces redacted text in a record.
 pub const REDACTED: &str = "[redacted]";
 
-/// Most patterns of the operator.
+/// Most patterns that an operator may add.
 const MAX_PATTERNS: usize = 100;
 /// Longest pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 1_024;
 /// Most memory of one compiled pattern.
 const COMPILED_BYTES: usize = 1 << 20;
 
-/// Shapes of well-known secrets. Each begins with something uncommon in ordinary text, so that prose stays readable. If
-/// a shape has a group named `keep`, that part stays.
+/// Shapes of well-known secrets. Each starts with something rare in ordinary text, so that prose stays readable. A
+/// group named `keep` is not replaced.
 const SHAPES: &[&str] = &[
     // A private key in PEM, whole or cut off.
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
-    // Anthropic, OpenAI and the many that took the prefix; Stripe.
+    // Anthropic, OpenAI and the many that copied its prefix; Stripe.
     r"(?P<keep>\b|_)(?:sk|rk|pk)[-_](?:ant-|proj-|live_|test_|or-|lf-|svcacct-)?[A-Za-z0-9_-]{16,}",
     // GitHub, GitLab, npm, PyPI, Hugging Face, DigitalOcean, Linear, Notion, Shopify, Doppler, Databricks.
     r"(?P<keep>\b|_)(?:gh[pousr]_|github_pat_|glpat-|npm_|pypi-|hf_|do[opr]_v1_|lin_api_|ntn_|secret_|shp(?:at|ca|pa|ss)_|dp\.pt\.|dapi)[A-Za-z0-9_-]{20,}",
@@ -76,14 +76,14 @@ pub struct Redactor {
 
 impl Default for Redactor {
     fn default() -> Self {
-        // A test compiles each of them; one that failed would be left out.
+        // A test compiles every shape; one that did not compile would be left out here.
         Self { shapes: SHAPES.iter().filter_map(|shape| compile(shape).ok()).collect() }
     }
 }
 
 impl Redactor {
-    /// The well-known shapes and these patterns, in the syntax of the `regex` crate. If a pattern has a group named
-    /// `keep`, that part stays.
+    /// The well-known shapes plus these patterns, in the syntax of the `regex` crate. A group named `keep` is not
+    /// replaced.
     ///
     /// # Errors
     /// `invalid_argument` for a malformed pattern, one that matches the empty text, one over 1,024 bytes, or more than
@@ -99,7 +99,7 @@ impl Redactor {
                 return Err(Error::too_large("redact", pattern.len(), MAX_PATTERN_BYTES, "bytes"));
             }
             let regex = compile(pattern).map_err(|error| {
-                // The message of the crate begins with the pattern.
+                // The crate's message repeats the pattern first.
                 let why = error.to_string();
                 let why = why.rsplit_once("error: ").map_or(why.as_str(), |(_, why)| why);
                 Error::invalid(format!("pattern {} of `redact` is not accepted: {why}", index + 1))
@@ -124,7 +124,7 @@ impl Redactor {
         for shape in &self.shapes {
             let replaced = shape.replace_all(&clean, |found: &regex::Captures<'_>| {
                 let kept = found.name("keep").map_or("", |kept| kept.as_str());
-                // A URL's `@` is kept.
+                // Keep the `@` of a URL.
                 let after =
                     if found.get(0).is_some_and(|all| all.as_str().ends_with('@')) { "@" } else { "" };
                 format!("{kept}{REDACTED}{after}")

@@ -6,12 +6,12 @@ use memory_core::Result;
 
 use super::record::AuditRecord;
 
-/// Takes records, in order, on the auditor's own thread: it may be slow.
+/// Takes records in order, on the auditor's own thread, so it may be slow.
 pub trait AuditSink: Send + Debug {
     /// Takes a record.
     ///
     /// # Errors
-    /// If it cannot; the record is counted as failed and not offered again. The next record that it takes is a gap.
+    /// If the record cannot be written: it counts as failed and is not offered again. The next record offered is a gap.
     fn write(&mut self, record: &AuditRecord) -> Result<()>;
 
     /// Makes everything taken so far survive the process, as far as the sink can.

@@ -36,7 +36,7 @@ impl Statement {
         }
     }
 
-    /// Parses it with the backend's own rules. A statement that they refuse has no kind.
+    /// Parses it by the backend's own rules. A statement that they refuse has no kind.
     pub(super) fn about(self, sql: &str, redactor: &Redactor) -> About {
         use memory_validator::{Dialect, Mode, Numbered, Policy, Validator, Verdict};
         let Some(dialect) = self.dialect() else { return About::default() };
@@ -79,7 +79,8 @@ impl Statement {
     }
 }
 
-/// A name as the statement spells it where that is a secret, which folding its case would hide; else the name.
+/// A name as spelled in the statement if that spelling is a secret (folding its case would hide the secret from the
+/// redactor); otherwise the name itself.
 #[cfg(any(feature = "sql", feature = "postgres"))]
 fn as_written<'a>(sql: &'a str, name: &'a str, redactor: &Redactor) -> &'a str {
     let (lower, folded) = (sql.to_ascii_lowercase(), name.to_ascii_lowercase());

@@ -19,15 +19,15 @@ pub struct OpUsage {
     pub op: String,
     /// How often it was called.
     pub calls: u64,
-    /// Calls that were refused, failed, or were cancelled.
+    /// Calls that were refused, failed or were cancelled.
     pub failed: u64,
-    /// Calls with an answer, but without a row, hit or fact in it.
+    /// Calls whose answer contained no row, hit or fact.
     pub empty: u64,
-    /// The median of their durations, in milliseconds.
+    /// Median duration, in milliseconds.
     pub median_ms: f64,
-    /// The 99th percentile of their durations, in milliseconds.
+    /// 99th percentile of the duration, in milliseconds.
     pub p99_ms: f64,
-    /// When the first of them was.
+    /// The time of the first call.
     pub since: Timestamp,
 }
 
@@ -44,7 +44,8 @@ struct Line {
     dropped: Option<u64>,
 }
 
-/// What the last 16 MiB of an audit file say of the calls of a tenant, by operation. Lines that are no records are passed over.
+/// A tenant's calls by operation, according to the last 16 MiB of an audit file. Lines that are not records are
+/// skipped.
 ///
 /// # Errors
 /// `not_found` if there is no file, `unavailable` if it cannot be read.
@@ -77,7 +78,7 @@ pub fn usage(path: &Path, tenant: &TenantId) -> Result<Vec<OpUsage>> {
     Ok(calls.into_values().map(|(usage, micros)| timed(usage, micros)).collect())
 }
 
-/// How many records are missing in the last 16 MiB of an audit file, as its gaps say.
+/// How many records are missing from the last 16 MiB of an audit file, according to its gaps.
 ///
 /// # Errors
 /// As [`usage`].

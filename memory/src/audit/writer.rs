@@ -22,22 +22,22 @@ pub(super) struct Writer {
     outlets: Vec<Outlet>,
     counters: Arc<Counters>,
     clock: Arc<dyn Clock>,
-    /// Dropped records that the outlets know of.
+    /// Dropped records that the outlets were told about.
     known: u64,
     unflushed: bool,
 }
 
-/// A sink, and what it lacks.
+/// A sink and what it is missing.
 struct Outlet {
     sink: Box<dyn AuditSink>,
     /// The number of the last record for it.
     number: u64,
-    /// Records that it lacks and no gap has told of.
+    /// Missing records that no gap has reported yet.
     missing: u64,
 }
 
 impl Outlet {
-    /// Offers a record, unless a gap comes first; whether the sink took it.
+    /// Offers a record, unless a gap must come first. Returns whether the sink took it.
     fn offer(&mut self, record: &mut AuditRecord) -> bool {
         self.number += 1;
         record.set_number(self.number);
@@ -50,7 +50,7 @@ impl Outlet {
         taken
     }
 
-    /// Reports what is missing, once the sink takes that.
+    /// Reports missing records; they count as reported once the sink takes the gap.
     fn report_gap(&mut self, clock: &dyn Clock) {
         if self.missing == 0 {
             return;
@@ -109,7 +109,7 @@ impl Writer {
         self.flush();
     }
 
-    /// Reports the records that were dropped, or not taken, since the last gap.
+    /// Reports the records dropped or refused since the last gap.
     fn report_gap(&mut self) {
         let dropped = self.counters.dropped.load(Ordering::Acquire);
         let more = dropped.saturating_sub(std::mem::replace(&mut self.known, dropped));

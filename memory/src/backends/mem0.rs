@@ -1,8 +1,8 @@
 //! `mem0+https://…`, and `mem0+http://…` for listed hosts.
 //!
-//! Parameters are the fields of [`Mem0Options`]; the key is given by reference only: `api_key=env:NAME` or
-//! `api_key=file:PATH`, and for one tenant `tenant_keys.TENANT=…`. `flavour` defaults to `platform` at `api.mem0.ai`
-//! and to `self_hosted` elsewhere.
+//! Parameters are the fields of [`Mem0Options`]. Keys are given by reference only: `api_key=env:NAME` or
+//! `api_key=file:PATH`, or `tenant_keys.TENANT=…` for one tenant. `flavour` defaults to `platform` at `api.mem0.ai` and
+//! to `self_hosted` elsewhere.
 
 use std::sync::Arc;
 

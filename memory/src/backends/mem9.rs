@@ -1,6 +1,6 @@
-//! `mem9+https://…`, and `mem9+http://…` for listed hosts; with `preview=true`, since its API is v1alpha2.
+//! `mem9+https://…`, and `mem9+http://…` for listed hosts. Needs `preview=true`, since its API is v1alpha2.
 //!
-//! Parameters are the fields of [`Mem9Options`]; keys are given by reference only: `tenant_keys.TENANT=env:NAME` or
+//! Parameters are the fields of [`Mem9Options`]. Keys are given by reference only: `tenant_keys.TENANT=env:NAME` or
 //! `tenant_keys.TENANT=file:PATH`, or with `tenancy=shared_key` one `api_key=…` for all tenants.
 
 use std::sync::Arc;

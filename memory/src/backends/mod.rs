@@ -13,7 +13,7 @@ pub mod server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
-/// What every store of entries serves.
+/// What every store of entries can do.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 fn entries() -> memory_core::Capabilities {
     let mut capabilities = memory_core::Capabilities::none();

@@ -10,7 +10,7 @@ pub use memory_postgres::{Exposure, PostgresConfig, Prepared, operator};
 use crate::factory::{Access, Factory, OpenContext};
 use crate::url::BackendUrl;
 
-/// Opens databases of `memory-postgres`; parameters are libpq's and the fields of [`PostgresConfig`].
+/// Opens databases of `memory-postgres`. Parameters are libpq's and the fields of [`PostgresConfig`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PostgresFactory;
 

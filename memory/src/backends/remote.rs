@@ -1,4 +1,4 @@
-//! The common part of services' URLs: `NAME+https://host[:port][/path]?name=value`, with keys by reference.
+//! What the URLs of services have in common: `NAME+https://host[:port][/path]?name=value`, with keys by reference.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::factory::OpenContext;
 use crate::url::BackendUrl;
 
-/// The parameter for the key of all tenants.
+/// The parameter for the key shared by all tenants.
 const KEY: &str = "api_key";
 /// The parameter for the pattern of tenants' key references.
 const KEY_PATTERN: &str = "tenant_key";
@@ -62,8 +62,8 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Parses the URL of a service that has these parameters. No value is ever quoted: it may
-    /// be a misplaced key.
+    /// Parses the URL of a service that has these parameters. Values are never quoted in errors: one may be a misplaced
+    /// key.
     pub(crate) fn read(
         service: &'static str,
         known: &[&[(&str, Kind)]],
@@ -91,7 +91,7 @@ impl Remote {
                 put(service, &mut fields, name, value)?;
             }
         }
-        // Keys of tenants imply the tenancy. One key for all must be requested unless it is the default.
+        // Tenant keys imply the tenancy. One key for all must be requested explicitly, unless it is the default.
         if !tenants.is_empty() || fields.keys().any(|name| name.starts_with(KEY_PATTERN)) {
             fields.entry("tenancy").or_insert_with(|| json!("key_per_tenant"));
         }
@@ -101,7 +101,7 @@ impl Remote {
         Ok(Self { service, host, fields })
     }
 
-    /// The options made of the fields.
+    /// Converts the fields into options.
     pub(crate) fn options<T: DeserializeOwned>(self) -> Result<T> {
         serde_json::from_value(Value::Object(self.fields)).map_err(|error| {
             Error::internal(format!("the parameters of the {} URL were parsed incorrectly", self.service))
@@ -110,12 +110,12 @@ impl Remote {
     }
 }
 
-/// What may be reached: public addresses by https, and hosts listed by the operator.
+/// What may be reached: public addresses over https, and hosts that the operator lists.
 pub(crate) fn policy(context: &OpenContext) -> Result<EgressPolicy> {
     context.allowed_hosts.iter().try_fold(EgressPolicy::new(), |policy, host| policy.allow_host(host))
 }
 
-/// What every memory service serves.
+/// What every memory service can do.
 #[cfg(any(feature = "mem0", feature = "mem9"))]
 pub(crate) fn facts() -> Capabilities {
     let mut capabilities = Capabilities::none();
@@ -124,7 +124,7 @@ pub(crate) fn facts() -> Capabilities {
     capabilities
 }
 
-/// Says where a host is listed, in a refusal that asks for it.
+/// If a host was refused, adds where to list it.
 pub(crate) fn with_advice(error: Error) -> Error {
     if error.kind() != ErrorKind::EgressDenied {
         return error;
@@ -137,7 +137,7 @@ pub(crate) fn with_advice(error: Error) -> Error {
     error.retold(message)
 }
 
-/// Sets a field that is not set yet: `api_key=env:NAME` and `api_key_env=NAME` are the same.
+/// Sets a field, which must not be set yet: `api_key=env:NAME` and `api_key_env=NAME` mean the same.
 fn put(service: &str, fields: &mut Map<String, Value>, name: String, value: Value) -> Result<()> {
     if fields.contains_key(&name) {
         return Err(Error::invalid(format!("the {service} URL sets `{name}` in two ways; keep one"))

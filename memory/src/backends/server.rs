@@ -1,6 +1,6 @@
 //! `memory+https://…`, and `memory+http://…` for listed hosts: the memory behind another server's API `/v1`.
 //!
-//! Parameters are the fields of [`RemoteOptions`]; the token is given by reference only: `api_key=env:NAME` or
+//! Parameters are the fields of [`RemoteOptions`]. The token is given by reference only: `api_key=env:NAME` or
 //! `api_key=file:PATH`.
 
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use crate::url::BackendUrl;
 /// The path of an in-memory database.
 const IN_MEMORY: &str = ":memory:";
 
-/// Opens databases of `memory-sqlite`. Blocks for some milliseconds; every field of [`SqliteConfig`] is a parameter.
+/// Opens databases of `memory-sqlite`. Blocks for a few milliseconds. Every field of [`SqliteConfig`] is a parameter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SqliteFactory;
 
@@ -61,11 +61,11 @@ impl Factory for SqliteFactory {
 }
 
 /// Recreates the triggers and indexes of a database that another program changed, so that it opens again. Blocks for
-/// about as long as reading the file twice.
+/// about as long as it takes to read the file twice.
 ///
 /// # Errors
-/// `capability_unsupported` for a store that is no SQLite file, saying how to repair it if possible; `invalid_argument`
-/// for a malformed URL or parameter; as [`memory_sqlite::repair`].
+/// `capability_unsupported` for a store that is not a SQLite file, saying how to repair it if possible;
+/// `invalid_argument` for a malformed URL or parameter; those of [`memory_sqlite::repair`].
 pub fn repair(url: &BackendUrl, context: &OpenContext, options: RepairOptions) -> Result<Repaired> {
     let unsupported = |message| Error::new(ErrorKind::Unsupported, message).with_retry(Retry::Never);
     match url.scheme() {
@@ -91,7 +91,7 @@ pub fn repair(url: &BackendUrl, context: &OpenContext, options: RepairOptions) -
     memory_sqlite::repair(path, &config, options)
 }
 
-/// The folder beside a database where its scopes are saved when writes are refused for drift.
+/// The folder beside a database in which its scopes are saved when a write is refused for drift.
 pub(crate) fn drift_folder(url: &BackendUrl, base: Option<&Path>) -> Option<PathBuf> {
     if url.scheme() != "sqlite" {
         return None;
@@ -101,7 +101,7 @@ pub(crate) fn drift_folder(url: &BackendUrl, base: Option<&Path>) -> Option<Path
     Some(PathBuf::from(name))
 }
 
-/// The file of a URL, relative to `base`; `None`: an in-memory database.
+/// The file of a URL, relative to `base`; `None` for an in-memory database.
 ///
 /// # Errors
 /// `invalid_argument` for a malformed URL.
@@ -123,7 +123,7 @@ fn missing(file: &Path) -> Error {
     .with_detail("missing", "store")
 }
 
-/// The SQL databases of a store that there are: of scopes, of shared state and of graphs.
+/// The existing SQL databases of a store: those of scopes, of shared state and of graphs.
 ///
 /// # Errors
 /// `invalid_argument` for a malformed URL or parameter.
@@ -143,7 +143,7 @@ pub fn sql_databases(url: &BackendUrl, base: Option<&Path>) -> Result<Vec<PathBu
 }
 
 /// A store's own files and folders, whether they exist or not: the database with its engine's files, the scopes'
-/// databases, and what this project keeps beside it. Empty for an in-memory database.
+/// databases, and what this project keeps next to it. Empty for an in-memory database.
 ///
 /// # Errors
 /// `invalid_argument` for a malformed URL or parameter.
@@ -168,13 +168,13 @@ fn based(base: Option<&Path>, path: PathBuf) -> PathBuf {
     }
 }
 
-/// The file; `None`: in memory.
+/// The file; `None` if in memory.
 fn path(url: &BackendUrl) -> Result<Option<PathBuf>> {
     let path = url.decoded_path()?;
     if path == IN_MEMORY {
         return Ok(None);
     }
-    // `//name/…` would name a host; three slashes are an absolute path, as in `file:` URLs.
+    // `//name/…` would name a host; three slashes start an absolute path, as in `file:` URLs.
     let path = match path.strip_prefix("//") {
         Some(rest) if rest.starts_with('/') && !rest.starts_with("//") => rest,
         Some(_) => {
@@ -189,7 +189,7 @@ fn path(url: &BackendUrl) -> Result<Option<PathBuf>> {
             "the URL names no file: write `sqlite:PATH`, or `sqlite::memory:` for none",
         ));
     }
-    // SQLite and its tools give such names a special meaning.
+    // SQLite and its tools treat such names specially.
     if path.starts_with(':') || path.starts_with("file:") {
         return Err(Error::invalid(
             "the file's name begins with `:` or `file:`; write `sqlite:./NAME` for a file of that name",
@@ -205,7 +205,7 @@ fn path(url: &BackendUrl) -> Result<Option<PathBuf>> {
 pub fn config(url: &BackendUrl, base: Option<&Path>) -> Result<SqliteConfig> {
     let mut fields = Map::new();
     for (name, text) in url.parameters()? {
-        // Parsed alone first, so that the error names it.
+        // Parsed on its own first, so that the error can name it.
         let mut alone = Map::new();
         insert(&mut alone, &name, &text, base)?;
         serde_json::from_value::<SqliteConfig>(Value::Object(alone)).map_err(|error| {
@@ -221,8 +221,8 @@ pub fn config(url: &BackendUrl, base: Option<&Path>) -> Result<SqliteConfig> {
     config.check().map(|()| config)
 }
 
-/// Stores a parameter in the section that its name says: `sql.NAME` in the SQL options, and `sql.shared.NAME=FILE` in
-/// their list of shared files.
+/// Stores a parameter in the section that its name indicates: `sql.NAME` in the SQL options, and `sql.shared.NAME=FILE`
+/// in their list of shared files.
 fn insert(fields: &mut Map<String, Value>, name: &str, text: &str, base: Option<&Path>) -> Result<()> {
     let file = || match based(base, PathBuf::from(text)).into_os_string().into_string() {
         Ok(path) => Ok(Value::String(path)),
@@ -253,8 +253,8 @@ fn insert(fields: &mut Map<String, Value>, name: &str, text: &str, base: Option<
     Ok(())
 }
 
-/// Opens one of our own SQLite files that is no store. Every use of SQLite in this crate goes through here or through a provider,
-/// since agents get SQL only where the process was prepared before its first use.
+/// Opens one of our own SQLite files that is not a store. All use of SQLite in this crate goes through here or through
+/// a provider, because agents get SQL only if the process was prepared before its first use of SQLite.
 pub(crate) fn connect(path: &Path) -> rusqlite::Result<rusqlite::Connection> {
     prepare_process();
     rusqlite::Connection::open(path)

@@ -11,8 +11,8 @@ use super::{Config, MAX_CONFIG_BYTES, error};
 const MAX_UNKNOWN: usize = 64;
 
 impl Config {
-    /// Parses the text of a file like [`Config::parse`], continuing after errors: reports every unknown key and every
-    /// reference to something missing. The configuration is `None` if too little of it is valid.
+    /// Parses a file like [`Config::parse`], but continues after errors: reports every unknown key and every dangling
+    /// reference. The configuration is `None` if too little of it is valid.
     #[must_use]
     pub fn examine(text: &str, origin: impl Into<PathBuf>) -> (Option<Self>, Vec<Error>) {
         let origin = origin.into();
@@ -37,7 +37,7 @@ impl Config {
                 Err(failed) => failed,
             };
             let next = without(&left, &failed);
-            // Checking the same place again would find errors caused by removing the first.
+            // Checking the same place again would only find errors caused by removing the first.
             if problems.is_empty() || next.is_some() {
                 problems.push(error::explain(&failed, &left, &origin));
             }
@@ -93,7 +93,7 @@ impl Config {
     }
 }
 
-/// The text without the line or section of an unknown key; line numbers stay the same. `None` for any other error.
+/// The text without the line or section of an unknown key, with line numbers unchanged. `None` for any other error.
 fn without(text: &str, error: &toml::de::Error) -> Option<String> {
     if !error.message().contains("unknown field") {
         return None;

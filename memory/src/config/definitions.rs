@@ -11,7 +11,7 @@ impl Config {
     /// `NAME@VERSION`.
     ///
     /// # Errors
-    /// As [`Config::open_backend_with`]; `not_found` for a definition that does not exist or was retired, with
+    /// Those of [`Config::open_backend_with`]; `not_found` for a definition that does not exist or was retired, with
     /// `details.successor`; `forbidden` if the operator no longer allows what it names.
     pub async fn open_backend_for(
         &self,
@@ -25,7 +25,8 @@ impl Config {
         self.open_defined(registry, tenant, name).await
     }
 
-    /// Whether a backend may have this name: one from `[backends]`, or, if there are definitions, possibly one of them.
+    /// Checks whether a backend may have this name: it is in `[backends]`, or could be one of the definitions, if there
+    /// are any.
     ///
     /// # Errors
     /// `not_found`, listing the names; `invalid_argument` for a name that no definition can have.
@@ -90,7 +91,7 @@ mod stored {
             DefinitionStore::open(&self.definitions_file()?, clock)
         }
 
-        /// Opens the file of definitions to read them; a missing one is not created and holds none.
+        /// Opens the file of definitions for reading. If it is missing, it is not created and there are none.
         ///
         /// # Errors
         /// As [`Config::definition_store`].
@@ -135,7 +136,7 @@ mod stored {
             let which = DefinitionRef::parse(name)?;
             let store = self.existing_definitions(Arc::clone(&registry.context().clock))?;
             let stored = store.resolve(tenant, &which)?;
-            // What was allowed then may not be allowed now.
+            // What was allowed when it was stored may not be allowed now.
             let url = self.allowed(&stored.definition)?;
             let mut section = BackendSection::new(url);
             section.embedder = stored.definition.embedder;

@@ -10,10 +10,10 @@ pub const CONFIG_VARIABLE: &str = "MEMORY_CONFIG";
 /// The file's name.
 pub const FILE_NAME: &str = "memory.toml";
 
-/// Where to look for a configuration, in this order: the file named by the caller, the one in `MEMORY_CONFIG`,
+/// Where to look for a configuration, in this order: the file given by the caller, the one in `MEMORY_CONFIG`,
 /// `./memory.toml`, `$XDG_CONFIG_HOME/memory/memory.toml` (`~/.config` if unset).
 ///
-/// The first two must exist if they are named; the others may be absent.
+/// The first two must exist if given; the others need not.
 #[derive(Clone, Debug, Default)]
 pub struct Discovery {
     /// A file named by the caller.

@@ -35,7 +35,7 @@ impl Config {
         })
     }
 
-    /// The embedder of a backend, by name; `None`: its entries get no vectors.
+    /// The name of a backend's embedder; `None` if its entries get no vectors.
     ///
     /// # Errors
     /// `not_found` if there is no such backend.
@@ -44,11 +44,11 @@ impl Config {
         Ok(self.file().backends.get(backend).and_then(|section| section.embedder.as_deref()))
     }
 
-    /// Opens an embedder by name, with the clock and ids of `registry`. Reads a local model's files; contacts no
+    /// Opens an embedder by name, with the clock and ids of `registry`. Reads a local model's files, but contacts no
     /// service.
     ///
     /// # Errors
-    /// As [`Config::embedder`], and the errors of that kind of embedder.
+    /// Those of [`Config::embedder`], and of that kind of embedder.
     pub fn open_embedder(&self, registry: &Registry, name: &str) -> Result<Arc<dyn Embedder>> {
         let section = self.embedder(name)?;
         let base_dir = self.origin().parent().unwrap_or_else(|| Path::new(""));

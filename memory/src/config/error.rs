@@ -1,4 +1,4 @@
-//! Errors that name file and line, and never quote a value, which may be a URL with a password.
+//! Errors that name file and line but never quote a value, since it may be a URL with a password.
 
 use std::path::Path;
 
@@ -25,20 +25,21 @@ pub(super) fn explain(error: &toml::de::Error, text: &str, origin: &Path) -> Err
     }
 }
 
-/// For an enumeration that is given a list or a number, the error for an unknown word, which lists the known ones.
+/// If an enumeration is given a list or a number, the error for an unknown word instead, because that lists the known
+/// ones.
 fn enumerated(error: &toml::de::Error, text: &str) -> Option<toml::de::Error> {
     let span = error.span().filter(|_| error.message() == "wanted string or table")?;
     let text = format!("{}\"\"{}", text.get(..span.start)?, text.get(span.end..)?);
     toml::from_str::<ConfigFile>(&text).err()
 }
 
-/// The field whose value begins where this text ends, if both are on one line.
+/// The field whose value starts where this text ends, if both are on one line.
 fn field_before(text: &str) -> Option<&str> {
     let name = text.rsplit(['\n', ',', '{']).next()?.trim_end().strip_suffix('=')?.trim();
     Some(name).filter(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
 }
 
-/// Adds the file name to an error of a check.
+/// Prefixes the error of a check with the file's name.
 pub(super) fn in_file(error: Error, origin: &Path) -> Error {
     Error::new(error.kind(), format!("{}: {error}", origin.display()))
         .with_retry(Retry::Never)
@@ -46,8 +47,8 @@ pub(super) fn in_file(error: Error, origin: &Path) -> Error {
         .with_source(error)
 }
 
-/// serde's messages quote the text (`invalid type: string "…", expected …`, ``unknown variant `…`, expected …``); ours
-/// must not. Names of unknown fields stay: they are not values.
+/// serde's messages quote the text (`invalid type: string "…", expected …`, ``unknown variant `…`, expected …``), and
+/// ours must not. Names of unknown fields stay, since they are not values.
 pub(crate) fn without_values(message: &str) -> String {
     for (before, quote, after) in
         [("string ", "\"", "\", expected"), ("unknown variant ", "`", "`, expected")]

@@ -18,7 +18,7 @@ impl BackendSection {
 }
 
 impl Config {
-    /// The journal of a backend; `None`: it has no fallback, or one that takes no writes.
+    /// The journal of a backend; `None` if it has no fallback, or one that takes no writes.
     ///
     /// # Errors
     /// `not_found` if there is no such backend.
@@ -98,19 +98,19 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses a backend that cannot be opened for what its URL and its `sql` say. Opens nothing.
+    /// Refuses a backend that its URL or its `sql` would keep from opening. Opens nothing.
     ///
     /// # Errors
-    /// `not_found` where there is no such backend; else as [`Config::open_alone`] would refuse it.
+    /// `not_found` if there is no such backend; otherwise those of [`Config::open_alone`].
     pub fn check_url(&self, registry: &Registry, name: &str) -> Result<()> {
         registry.check(self.backend_url(name)?, self.base_dir())
     }
 
-    /// Refuses a backend that cannot be opened with the embedder, the fallback and the journal that the file gives it,
-    /// as far as that shows without opening a store.
+    /// Refuses a backend that cannot be opened with its embedder, fallback and journal from the file, as far as can be
+    /// told without opening a store.
     ///
     /// # Errors
-    /// `not_found` where there is no such backend; else as [`Config::open_backend_with`] would refuse it.
+    /// `not_found` if there is no such backend; otherwise those of [`Config::open_backend_with`].
     pub fn check_backend(&self, registry: &Registry, name: &str) -> Result<()> {
         let serves = |name: &str| Ok::<_, Error>(registry.serves(self.backend_url(name)?.scheme()));
         if self.embedder_of(name)?.is_some()
@@ -139,7 +139,7 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses rules that `memory serve` would refuse for an agent: a pair of stores serves no drift checks.
+    /// Refuses rules that `memory serve` would refuse for an agent: a backend with a fallback serves no drift checks.
     ///
     /// # Errors
     /// `invalid_argument`, naming the section.
@@ -162,7 +162,7 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses a journal in which writes of other stores wait, or that the backend does not have any more.
+    /// Refuses a journal that holds writes for other stores, or that the backend no longer uses.
     #[cfg(feature = "sqlite")]
     fn check_journal(&self, name: &str, section: &BackendSection) -> Result<()> {
         let file = self.journal_file(name, section);
@@ -187,7 +187,7 @@ impl Config {
         Ok(crate::fallback::fingerprint(self.backend_url(name)?, self.backend_url(fallback)?))
     }
 
-    /// Opens a backend, with its fallback where it has one.
+    /// Opens a backend, with its fallback if it has one.
     #[cfg(feature = "sqlite")]
     pub(super) async fn open_paired(&self, registry: &Registry, name: &str) -> Result<Memory> {
         use crate::factory::Access;
@@ -205,7 +205,7 @@ impl Config {
         options.clock = std::sync::Arc::clone(&registry.context().clock);
         options.fingerprint = self.fingerprint(name, fallback)?;
         let spare = match self.open_alone(registry, fallback).await {
-            // A file that was never written can answer nothing.
+            // A file that was never written cannot answer anything.
             Err(error)
                 if error.kind() == ErrorKind::NotFound && registry.context().access != Access::Create =>
             {

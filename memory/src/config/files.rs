@@ -1,4 +1,4 @@
-//! The files that a `memory.toml` names: what writes to one must not be given another's.
+//! The files that a `memory.toml` names. A file that something writes must not serve another purpose.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +21,7 @@ impl Config {
         self.origin().parent().unwrap_or_else(|| Path::new("")).join(file)
     }
 
-    /// Refuses an audit file or a journal that is another's file, however its path is spelled.
+    /// Refuses an audit file or a journal that is used for something else, however its path is spelled.
     pub(super) fn check_files(&self) -> Result<()> {
         let audit = self.audit_file().map(|file| ("`file` under [audit]".to_owned(), file));
         let mut written: Vec<(String, PathBuf)> = audit.into_iter().collect();
@@ -42,7 +42,7 @@ impl Config {
         }
         #[cfg(feature = "sqlite")]
         for (name, section) in self.file().backends.iter().filter(|(_, of)| of.url.scheme() == "sqlite") {
-            // What is wrong with a URL is said elsewhere.
+            // Errors in a URL are reported elsewhere.
             let own = crate::backends::sqlite::own_files(&section.url, self.base_dir().as_deref());
             let whose = |file: PathBuf| (place(&file), format!("a file of [backends.{name}]"));
             taken.extend(own.unwrap_or_default().into_iter().map(whose));
@@ -58,7 +58,7 @@ impl Config {
         Ok(())
     }
 
-    /// Whether two URLs are of one store, however they are spelled.
+    /// Whether two URLs refer to the same store, however they are spelled.
     pub(super) fn is_same_store(&self, one: &BackendUrl, other: &BackendUrl) -> bool {
         #[cfg(feature = "sqlite")]
         if one.scheme() == "sqlite" && other.scheme() == "sqlite" {
@@ -71,19 +71,19 @@ impl Config {
     }
 }
 
-/// A path in one spelling.
+/// A path in a normalised spelling.
 fn place(path: &Path) -> PathBuf {
     real(path).unwrap_or_else(|| path.to_path_buf())
 }
 
-/// A path with links resolved as far as it exists. `None`: not even its folders can be read.
+/// A path with its links resolved as far as it exists. `None` if not even its folders can be read.
 pub(crate) fn real(path: &Path) -> Option<PathBuf> {
     let mut rest = Vec::new();
     let mut there = path;
     loop {
         match there.canonicalize() {
             Ok(found) => return Some(rest.iter().rev().fold(found, |path, name| path.join(name))),
-            // A link to a missing file would lead there once it exists.
+            // A dangling link would lead to its target once that exists.
             Err(_) if there.is_symlink() => return None,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 rest.push(there.file_name()?);

@@ -69,7 +69,7 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// `not_found`, `forbidden` or `unavailable` if it cannot be read, `too_large` over 1 MiB, otherwise as
+    /// `not_found`, `forbidden` or `unavailable` if it cannot be read, `too_large` over 1 MiB; otherwise those of
     /// [`Config::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
@@ -97,8 +97,8 @@ impl Config {
         Self::parse(&text, path)
     }
 
-    /// Parses and checks the text of a file. `origin` is named in errors, and relative paths in URLs are relative to
-    /// its folder.
+    /// Parses and checks the text of a file. Errors name `origin`, and relative paths in URLs are relative to its
+    /// folder.
     ///
     /// # Errors
     /// `invalid_argument`, naming file, line and the allowed values. Values are never quoted.
@@ -120,7 +120,8 @@ impl Config {
     /// Reads the first file found by [`Discovery`]; `None` if there is none.
     ///
     /// # Errors
-    /// `not_found` if a file named explicitly or by `MEMORY_CONFIG` does not exist; otherwise as [`Config::load`].
+    /// `not_found` if a file named explicitly or by `MEMORY_CONFIG` does not exist; otherwise those of
+    /// [`Config::load`].
     pub fn discover(explicit: Option<&Path>) -> Result<Option<Self>> {
         Discovery::from_environment(explicit).find()?.map(Self::load).transpose()
     }
@@ -173,22 +174,22 @@ impl Config {
         self.open_backend_with(&Registry::default(), name).await
     }
 
-    /// Opens a backend by name with another registry. Relative paths are relative to the file. The registry's embedder
-    /// takes precedence over the one named in the file. With `fallback` it opens both: while the backend cannot be
-    /// reached, even at opening, its fallback answers.
+    /// Opens a backend by name with another registry. Relative paths are relative to the configuration file. The
+    /// registry's embedder takes precedence over the one in the file. If the backend has a `fallback`, both are opened,
+    /// and the fallback answers while the backend cannot be reached, even at opening.
     ///
     /// # Errors
-    /// As [`Config::backend_url`], [`Config::open_embedder`] and [`Registry::open`]; `conflict` if a journal holds
-    /// writes for the backend but the backend no longer uses it.
+    /// Those of [`Config::backend_url`], [`Config::open_embedder`] and [`Registry::open`]; `conflict` if a journal
+    /// holds writes for a backend that no longer uses it.
     pub async fn open_backend_with(&self, registry: &Registry, name: &str) -> Result<Memory> {
         self.open_paired(registry, name).await
     }
 
-    /// Opens a backend by name, without its fallback. Where it is no file and serves drift checks, `NAME.drift` beside this
-    /// file is its folder for backups of drift.
+    /// Opens a backend by name, without its fallback. If it is not a file and serves drift checks, its drift backups go
+    /// to the folder `NAME.drift` beside the configuration file.
     ///
     /// # Errors
-    /// As [`Config::backend_url`], [`Config::open_embedder`] and [`Registry::open`].
+    /// Those of [`Config::backend_url`], [`Config::open_embedder`] and [`Registry::open`].
     pub async fn open_alone(&self, registry: &Registry, name: &str) -> Result<Memory> {
         let (registry, url) = (self.registry_for(registry, name)?, self.backend_url(name)?);
         let memory = registry.open_from(url, self.base_dir()).await?;
@@ -198,8 +199,8 @@ impl Config {
         })
     }
 
-    /// The folder beside the file in which scopes of a backend that is no file are saved when writes are refused for drift,
-    /// unless the program names another; `None`: the backend is a file, or its name is no file's.
+    /// The folder beside the configuration file for drift backups of a backend that is not a file, unless the program
+    /// names another. `None` if the backend is a file or its name cannot be part of a file name.
     #[must_use]
     pub fn drift_folder(&self, backend: &str) -> Option<PathBuf> {
         let url = self.backend_url(backend).ok()?;
@@ -208,7 +209,8 @@ impl Config {
         named.then(|| folder.join(format!("{backend}.drift")))
     }
 
-    /// The registry with the backend's embedder, the hosts listed in `[egress]`, and `bm25` of `[recall]` unless it has some.
+    /// The registry with the backend's embedder, the hosts listed in `[egress]`, and `bm25` of `[recall]` unless the
+    /// registry has its own.
     fn registry_for(&self, registry: &Registry, name: &str) -> Result<Registry> {
         let registry = registry.clone().with_allowed_hosts(&self.file.egress.allow);
         #[cfg(feature = "recall")]
@@ -254,8 +256,8 @@ impl Config {
         }
     }
 
-    /// The binding of an agent: its own section, completed by `[default]`, within `[limits]`. An agent without a
-    /// section gets `[default]`.
+    /// The binding of an agent: its own section, completed by `[default]`, within `[limits]`. Without a section it gets
+    /// `[default]`.
     ///
     /// # Errors
     /// `invalid_argument` if neither names a backend and there is more than one.
@@ -273,7 +275,7 @@ impl Config {
         Ok(AgentBinding { backend: backend.to_owned(), policy: self.policy(agent) })
     }
 
-    /// Only the rules of an agent, for a backend that this file does not choose.
+    /// Only the rules of an agent, for a backend chosen elsewhere.
     #[must_use]
     pub fn policy(&self, agent: &str) -> Policy {
         let own = self.file.agents.get(agent).map(AgentSection::rules).unwrap_or_default();
@@ -314,7 +316,7 @@ impl Config {
         })
     }
 
-    /// Warnings about settings that are allowed but look unintended, to show at startup.
+    /// Warnings about allowed settings that look unintended, to show at startup.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -370,7 +372,7 @@ impl Config {
     }
 }
 
-/// Whether a backend's name may be part of a file's.
+/// Whether a backend's name may be part of a file name.
 fn is_file_name(name: &str) -> bool {
     name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }

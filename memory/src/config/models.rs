@@ -16,12 +16,12 @@ impl Config {
         self.file().models.chat.is_some()
     }
 
-    /// Opens the language model of `[models.chat]`, with the clock and ids of `registry`, at hosts that `[egress]` or the registry
-    /// allow. Reads its key; contacts no service.
+    /// Opens the language model of `[models.chat]`, with the clock and ids of `registry`, at hosts that `[egress]` or
+    /// the registry allow. Reads its key, but contacts no service.
     ///
     /// # Errors
-    /// `not_found` without the section; `capability_unsupported` without the cargo feature `chat-openai`; otherwise as the
-    /// service's options.
+    /// `not_found` without the section; `capability_unsupported` without the cargo feature `chat-openai`; otherwise
+    /// those of the service's options.
     pub fn open_chat_model(&self, registry: &Registry) -> Result<Arc<dyn ChatModel>> {
         let section = self.file().models.chat.as_ref().ok_or_else(|| {
             Error::not_found(format!(
@@ -38,7 +38,7 @@ impl Config {
         })
     }
 
-    /// The language model that reads the notes of shared state; `None`: `[governed]` leaves them to rules.
+    /// The language model that reads the notes of shared state; `None` if `[governed]` leaves them to rules.
     ///
     /// # Errors
     /// As [`Config::open_chat_model`].
@@ -49,7 +49,7 @@ impl Config {
         }
     }
 
-    /// How facts are extracted, as `[recall.extract]` and the time limit of the model have it; without a quota.
+    /// How facts are extracted, according to `[recall.extract]` and the model's time limit; without a quota.
     #[cfg(feature = "recall")]
     #[must_use]
     pub fn extract_options(&self) -> memory_recall::extract::ExtractOptions {
@@ -58,7 +58,7 @@ impl Config {
         (options.batch, options.max_attempts) = (section.batch, section.max_attempts);
         #[cfg(feature = "chat-openai")]
         if let Some(super::sections::models::ChatSection::OpenAi(chat)) = &self.file().models.chat {
-            // A model may be asked in three ways until the service takes one.
+            // A model may be asked in up to three ways before the service accepts one.
             let asked = std::time::Duration::from_millis(chat.timeout_ms).saturating_mul(3);
             options.lease = asked.saturating_add(std::time::Duration::from_secs(30));
         }

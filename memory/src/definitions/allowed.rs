@@ -56,7 +56,7 @@ pub(crate) struct Allowed<'a> {
 }
 
 impl Allowed<'_> {
-    /// Refuses anything not listed. Says what it is, but never quotes a value that may be a misplaced secret.
+    /// Refuses anything not listed. The error says what it is, but quotes no value that may be a misplaced secret.
     pub(crate) fn check(&self, definition: &Definition) -> Result<BackendUrl> {
         for (name, list, what) in [
             (&definition.embedder, &self.section.embedders, "embedders"),

@@ -39,7 +39,7 @@ impl Definition {
         Self { url: url.into(), embedder: None, fallback: None, sql: BTreeMap::new() }
     }
 
-    /// Its id: equal content has an equal id, whatever its owner and name.
+    /// Its id. Equal content has an equal id, whatever its owner and name.
     ///
     /// # Errors
     /// `too_large` over 16 KiB.
@@ -102,7 +102,7 @@ impl fmt::Display for DefinitionId {
 pub struct DefinitionRef {
     /// The name.
     pub name: String,
-    /// The version; `None`: the newest.
+    /// The version; `None` for the newest.
     pub version: Option<u32>,
 }
 
@@ -170,7 +170,7 @@ mod tests {
             other.embedder = embedder.map(str::to_owned);
             assert!(ids.insert(other.id().unwrap()), "{url}");
         }
-        // Pinned, because others store ids.
+        // Pinned, because ids are stored elsewhere.
         assert_eq!(Definition::new("sqlite:a.db").json().unwrap().as_str(), r#"{"url":"sqlite:a.db"}"#);
     }
 

@@ -1,5 +1,5 @@
 //! Backends defined at run time: content-addressed, versioned, owned by a tenant, within what the operator allows under
-//! `[definitions]` of `memory.toml`. `docs/backends.md` is the page for users; `docs/spec/definitions.md` numbers the
+//! `[definitions]` of `memory.toml`. `docs/backends.md` explains them to users; `docs/spec/definitions.md` numbers the
 //! behaviours.
 
 mod allowed;

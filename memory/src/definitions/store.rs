@@ -27,7 +27,7 @@ pub struct StoredDefinition {
     pub tenant: TenantId,
     /// Its name.
     pub name: String,
-    /// Its version: counts from 1 for each name, and is never reused.
+    /// The version: counts from 1 for each name and is never reused.
     pub version: u32,
     /// The id of its content.
     pub id: DefinitionId,
@@ -38,7 +38,7 @@ pub struct StoredDefinition {
     pub parent: Option<String>,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When it was retired; `None`: it is active.
+    /// When it was retired; `None` if it is active.
     pub retired_at: Option<Timestamp>,
     /// What to use instead.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,7 +69,7 @@ impl DefinitionStore {
         Self::over(crate::backends::sqlite::connect(path).map_err(failed)?, clock)
     }
 
-    /// Opens the file to read definitions; a missing one is not created and holds none.
+    /// Opens the file for reading. If it is missing, it is not created and there are no definitions.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -104,7 +104,7 @@ impl DefinitionStore {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the first version of a name. If it exists with the same content, returns it unchanged.
+    /// Creates the first version of a name. If it already exists with the same content, returns it unchanged.
     ///
     /// # Errors
     /// `conflict` if the name has other content or was retired; `quota_exceeded` for too many names.
@@ -136,8 +136,8 @@ impl DefinitionStore {
         })
     }
 
-    /// Creates a new version of a name, or the first of a new name, from another. If `change` changes nothing and the
-    /// name is the same, returns the existing version.
+    /// Creates a new version of a name, or the first version of a new name, from an existing version. If `change`
+    /// changes nothing and the name is the same, returns the existing version.
     ///
     /// # Errors
     /// `not_found` for the version to fork, `conflict` if the name was retired; the errors of `change`.
@@ -186,7 +186,7 @@ impl DefinitionStore {
     /// A version to use.
     ///
     /// # Errors
-    /// `not_found`; if it was retired, with `details.retired_at`, and `details.successor` if there is one.
+    /// `not_found`. If it was retired, with `details.retired_at`, and `details.successor` if there is one.
     pub fn resolve(&self, tenant: &TenantId, which: &DefinitionRef) -> Result<StoredDefinition> {
         let stored = self.show(tenant, which)?;
         let Some(at) = stored.retired_at else { return Ok(stored) };
@@ -221,7 +221,7 @@ impl DefinitionStore {
         Ok(list)
     }
 
-    /// Retires a version, or without a number every version of the name. Retired versions are kept. Retiring again
+    /// Retires a version, or every version of the name if no number is given. Retired versions are kept. Retiring again
     /// changes only the successor.
     ///
     /// # Errors

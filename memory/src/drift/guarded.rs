@@ -1,4 +1,4 @@
-//! A backend as used by a session: reads teach it, writes carry what it saw.
+//! A backend as a session uses it: reads teach the session, writes carry what it saw.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +17,12 @@ use super::session::DriftSession;
 
 /// Keys per request.
 pub(super) const CHUNK: usize = 256;
-/// Attempts of `ack` while others write the scope.
+/// How often `ack` tries while others write to the scope.
 const LOOKS: usize = 8;
 
 /// A backend as used by one session.
 ///
-/// With the policy `off` it is the backend itself. `drop_scope` and `import_scope` are not guarded: the session then
+/// With the policy `off` it is simply the backend. `drop_scope` and `import_scope` are not guarded: the session then
 /// forgets the scope.
 #[derive(Clone, Copy, Debug)]
 pub struct Guarded<'a> {
@@ -43,12 +43,12 @@ impl<'a> Guarded<'a> {
         self.session.policy == DriftPolicy::Off
     }
 
-    /// Takes the scope as it is now for where the session begins, unless it has begun there: of entries that it will not
-    /// have read, those written by somebody else from now on are not written over. Its first call about a scope does this,
-    /// too.
+    /// Makes the scope's current state the session's starting point, unless it already has one; the session's first
+    /// call about a scope does the same. An entry that the session has not read is then protected if somebody else
+    /// writes it later.
     ///
     /// # Errors
-    /// As reading the scope's token fails.
+    /// If the scope's token cannot be read.
     pub async fn meet(&self, scope: &Scope) -> Result<()> {
         if self.is_off() {
             return Ok(());
@@ -56,8 +56,8 @@ impl<'a> Guarded<'a> {
         self.begin(scope, scope.digest()).await.map(drop)
     }
 
-    /// Learns the scope's token before anything of it is read, so that what changes later is noticed. Returns when the
-    /// call begins.
+    /// Learns the scope's token before anything is read, so that later changes are noticed. Returns when the call
+    /// began.
     async fn begin(&self, scope: &Scope, digest: ScopeDigest) -> Result<u64> {
         if !self.session.views().knows(&digest) {
             let state = self.backend.drift_state(scope).await?;
@@ -67,10 +67,10 @@ impl<'a> Guarded<'a> {
     }
 
     /// Starts a read of the scope that teaches nothing by itself: read from [`backend`](Self::backend), and pass the
-    /// entries shown to the agent to [`Reading::showed`]. For answers that may be cut.
+    /// entries shown to the agent to [`Reading::showed`]. For answers that may be cut short.
     ///
     /// # Errors
-    /// As reading the scope's token fails.
+    /// If the scope's token cannot be read.
     pub async fn reading(&self, scope: &Scope) -> Result<Reading<'a>> {
         let started = match self.is_off() {
             true => None,
@@ -82,13 +82,13 @@ impl<'a> Guarded<'a> {
         Ok(Reading { guarded: *self, started })
     }
 
-    /// The backend itself, whose reads teach the session nothing.
+    /// The backend itself; reading from it teaches the session nothing.
     #[must_use]
     pub fn backend(&self) -> &'a dyn Backend {
         self.backend
     }
 
-    /// Whether the session has seen this entry in another version than this (`None`: absent).
+    /// Whether the session has seen a different version of this entry (`None`: absent).
     pub(crate) fn saw_another(&self, scope: &Scope, key: &Key, entry: Option<&Entry>) -> bool {
         match self.session.views().seen(&scope.digest(), key) {
             None | Some(Seen::Unread(_)) => false,
@@ -97,15 +97,15 @@ impl<'a> Guarded<'a> {
         }
     }
 
-    /// Runs a write of a conversation in the scope, which is never refused; what it changed counts as the session's own. `changes`
-    /// are those of the scope's token, of what it returns.
+    /// Runs a conversation's write to the scope. It is never refused, and its changes count as the session's own.
+    /// `changes` extracts the changes of the scope's token from the result.
     pub(crate) async fn conversing<T>(
         &self,
         scope: &Scope,
         write: impl Future<Output = Result<T>>,
         changes: impl FnOnce(&T) -> &[DriftChange],
     ) -> Result<T> {
-        // `row` compares entries alone, and those of a conversation are written by no other means.
+        // `row` compares single entries, and those of a conversation are written in no other way.
         if self.session.policy != DriftPolicy::Strict {
             return write.await;
         }
@@ -170,7 +170,7 @@ impl<'a> Guarded<'a> {
     /// Accepts the scope as it is, with every entry that the session tracks.
     ///
     /// # Errors
-    /// `conflict` if the scope's token is not `token`: check its contents again. As reading.
+    /// `conflict` if the scope's token is not `token`: check its contents again. Errors of reading.
     pub async fn ack(&self, scope: &Scope, token: DriftToken) -> Result<()> {
         let digest = scope.digest();
         for _ in 0..LOOKS {
@@ -201,7 +201,7 @@ impl<'a> Guarded<'a> {
     }
 }
 
-/// A write of one key, which keeps the session's other writes of it waiting.
+/// A write of one key; the session's other writes of it wait meanwhile.
 struct Writing<'a> {
     guarded: Guarded<'a>,
     scope: &'a Scope,
@@ -220,7 +220,7 @@ impl Guarded<'_> {
 }
 
 impl Writing<'_> {
-    /// What the backend must compare.
+    /// What the backend has to compare.
     async fn check(&self, expect: Expect) -> Result<DriftCheck> {
         self.guarded.look_for_ack(self.scope, self.digest).await?;
         Ok(self.guarded.check(&self.digest, self.key, expect))
@@ -246,7 +246,7 @@ impl Writing<'_> {
     }
 }
 
-/// A running read of a scope; if dropped, it has shown nothing.
+/// A read of a scope in progress. If dropped, it has shown nothing.
 #[derive(Debug)]
 pub struct Reading<'a> {
     guarded: Guarded<'a>,
@@ -255,7 +255,7 @@ pub struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Marks these entries as shown entirely, and so seen (`None`: absent).
+    /// Marks these entries as shown in full, and so as seen (`None`: absent).
     pub fn showed<'e>(self, entries: impl IntoIterator<Item = (&'e Key, Option<&'e Entry>)>) {
         let Some((digest, started)) = self.started else { return };
         let mut cleared = BTreeSet::new();
@@ -270,7 +270,7 @@ impl Reading<'_> {
     }
 }
 
-/// What an outcome says is stored now.
+/// What is stored now, according to an outcome.
 fn stored(version: u64, expires_at: Option<Timestamp>, change: Option<DriftChange>) -> Seen {
     Seen::Entry { version, expires_at, digest: change.and_then(|change| change.digest) }
 }

@@ -28,7 +28,7 @@ pub(super) struct KeyGuard<'a> {
 }
 
 impl KeyLocks {
-    /// Waits until all places are free, then locks them at once: nobody holds some while waiting for others.
+    /// Waits until all places are free, then locks them all at once: nobody holds some while waiting for others.
     pub(super) async fn lock(&self, mut places: Vec<Place>) -> KeyGuard<'_> {
         places.sort_unstable();
         places.dedup();

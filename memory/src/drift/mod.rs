@@ -1,9 +1,9 @@
 //! The drift guard: a write that would overwrite someone else's change is refused.
 //!
-//! A [`DriftSession`] is what one run has seen. [`DriftSession::guard`] wraps a backend that serves drift checks
+//! A [`DriftSession`] records what one run has seen. [`DriftSession::guard`] wraps a backend that serves drift checks
 //! ([`Capabilities::drift`](memory_core::Capabilities::drift)): reads teach the session, writes carry what it saw, and
-//! the backend compares in the write's own transaction. A refusal saves the scope first and teaches nothing: only a read
-//! that returned the new state, or [`Guarded::ack`], does. `docs/spec/drift.md` numbers the behaviours.
+//! the backend compares in the write's own transaction. A refusal saves the scope first and teaches nothing; only a
+//! read that returned the new state, or [`Guarded::ack`], does. `docs/spec/drift.md` numbers the behaviours.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

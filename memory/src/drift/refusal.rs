@@ -28,12 +28,12 @@ const PAGES: usize = 100;
 struct Changed {
     /// With their current state.
     keys: BTreeMap<Key, Seen>,
-    /// Whether these are all changes.
+    /// Whether these are all the changes.
     complete: bool,
 }
 
 impl Guarded<'_> {
-    /// Explains a refusal for drift; any other error stays as it is.
+    /// Explains a refusal for drift; passes on any other error.
     pub(super) async fn refused(
         &self,
         scope: &Scope,
@@ -52,7 +52,7 @@ impl Guarded<'_> {
             .find(|about| about.as_str() == reason);
         let changed = match about.is_some_and(DriftReason::is_of_the_store) {
             true => Changed::default(),
-            // The names of the keys are optional; without them the refusal stays.
+            // Naming the keys is optional; if it fails, the refusal still stands.
             false => self.changed(scope, digest, keys).await.unwrap_or_default(),
         };
         let observed = self.session.views().token(&digest);
@@ -87,8 +87,8 @@ impl Guarded<'_> {
             .with_detail("remediation", remediation(about, strict, complete, unread))
     }
 
-    /// Saves the scope, unless it was saved with these entries `drifted` in their current state: own writes since then
-    /// need no new copy.
+    /// Saves the scope, unless it was already saved with the entries `drifted` in their current state; the session's
+    /// own writes since then need no new copy.
     async fn saved(
         &self,
         scope: &Scope,
@@ -160,7 +160,7 @@ impl Guarded<'_> {
             let unread: Vec<_> = unread.into_iter().map(|key| (key.clone(), Seen::Unread(began))).collect();
             known.extend(unread);
         }
-        // What was to be written first: it has to be among those that are compared.
+        // The keys to be written come first, so that they are always compared.
         let (first, rest): (Vec<_>, Vec<_>) =
             known.iter().partition::<Vec<&(Key, Seen)>, _>(|(key, _)| written.contains(key));
         let known: Vec<&(Key, Seen)> = first.into_iter().chain(rest).collect();
@@ -194,7 +194,7 @@ impl Guarded<'_> {
                 break;
             }
         }
-        // They are not read by their keys, but recalled.
+        // Entries of conversations are recalled, not read by key.
         changed.keys.retain(|key, _| !is_reserved(key.as_str()));
         Ok(changed)
     }
@@ -213,7 +213,7 @@ fn same(before: &Seen, now: &Seen, clock: memory_core::Timestamp) -> bool {
     }
 }
 
-/// The keys in a refusal, those of the write first.
+/// The keys that a refusal names, those of the write first.
 fn named(written: &[Key], changed: &Changed) -> (Vec<String>, bool) {
     let first = written.iter().filter(|key| changed.keys.contains_key(*key)).collect::<BTreeSet<_>>();
     let rest = changed.keys.keys().filter(|key| !first.contains(*key));

@@ -33,9 +33,9 @@ pub struct SessionStatus {
     pub observed: Option<DriftToken>,
     /// Entries of the scope that it tracks.
     pub entries: usize,
-    /// Entries of all scopes that it no longer tracks for lack of space: they are not guarded.
+    /// Entries of all scopes that it no longer tracks for lack of space, and so no longer guards.
     pub forgotten: u64,
-    /// Whether a write was refused and the change that caused it was not read since.
+    /// Whether a write was refused and the change behind it has not been read since.
     pub unresolved: bool,
 }
 
@@ -53,9 +53,9 @@ impl DriftSession {
     }
 
     memory_core::setters! {
-        /// The scope is saved in it before a write to it is refused.
+        /// A scope is saved there before a write to it is refused.
         with_backups(backups: Arc<Backups> => Some(backups));
-        /// It gives backups their names.
+        /// Used to name backups.
         with_clock(clock: Arc<dyn Clock>);
     }
 

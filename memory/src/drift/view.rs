@@ -1,4 +1,4 @@
-//! A session's memory: a token per scope, and the last seen state of each entry; limited in entries.
+//! A session's memory: a token per scope, and the last seen state of each entry, up to a number of entries.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -12,18 +12,18 @@ struct Known {
     seen: Seen,
     /// The time of its last use; its place in the order.
     used: u64,
-    /// The time of the own write that taught it; 0 if a read did.
+    /// When an own write taught it; 0 if a read did.
     written: u64,
 }
 
-/// A refusal whose causes were not read yet.
+/// A refusal whose causes have not been read yet.
 #[derive(Debug)]
 pub(super) struct Unresolved {
     /// The scope's token at the refusal.
     pub(super) actual: Option<DriftToken>,
-    /// Entries to read; if empty, all changes were read before or are gone, and any read suffices.
+    /// Entries still to be read. If empty, all changes were read before or are gone, and any read suffices.
     pub(super) pending: BTreeSet<Key>,
-    /// Whether those are all that drifted, so that reading them resolves the whole scope.
+    /// Whether these are all that drifted, so that reading them resolves the whole scope.
     pub(super) complete: bool,
     /// The backup of the scope.
     pub(super) backup: Option<Kept>,
@@ -43,8 +43,8 @@ struct View {
     token: Option<DriftToken>,
     /// The scope's highest version at that token.
     version: u64,
-    /// The highest version of which nobody can say that it was written by somebody else since the session began: of what
-    /// was there then, and of what the session knew and has forgotten.
+    /// The highest version that may be older than the session: that of entries that existed when it began, or that it
+    /// knew and has forgotten. Nobody can tell who wrote those.
     began: u64,
     keys: HashMap<Key, Known>,
     unresolved: Option<Unresolved>,
@@ -64,7 +64,7 @@ pub(super) struct Views {
 }
 
 impl View {
-    /// Everything required was read. Returns the backup of a fully resolved drift.
+    /// Call when everything required was read. Returns the backup of a fully resolved drift.
     fn settle(&mut self) -> Option<PathBuf> {
         let resolved = self.unresolved.take_if(|unresolved| unresolved.complete)?;
         self.token = resolved.actual.or(self.token);
@@ -77,7 +77,7 @@ impl Views {
         Self { scopes: HashMap::new(), order: BTreeMap::new(), capacity, tick: 0, forgotten: 0 }
     }
 
-    /// A tick after all earlier ones.
+    /// A tick later than all before.
     pub(super) fn tick(&mut self) -> u64 {
         self.tick += 1;
         self.tick
@@ -120,13 +120,13 @@ impl Views {
         self.scopes.get(digest).is_some_and(|view| view.unresolved.is_some())
     }
 
-    /// Whether a write was refused while the scope was at this token, and that is not cleared.
+    /// Whether a write was refused while the scope was at this token, and that has not been cleared.
     pub(super) fn is_refused_at(&self, digest: &ScopeDigest, actual: Option<DriftToken>) -> bool {
         let unresolved = self.scopes.get(digest).and_then(|view| view.unresolved.as_ref());
         unresolved.is_some_and(|unresolved| unresolved.actual == actual)
     }
 
-    /// Where the scope was saved with these entries drifted as they are now.
+    /// Where the scope was saved with these entries in their current drifted state.
     pub(super) fn saved(&self, digest: &ScopeDigest, drifted: &BTreeMap<Key, Seen>) -> Option<Kept> {
         let kept = self.scopes.get(digest)?.unresolved.as_ref()?.backup.as_ref()?;
         let same = drifted.iter().all(|(key, now)| kept.drifted.get(key) == Some(now));
@@ -171,7 +171,7 @@ impl Views {
         if after { self.resolve(&digest, key) } else { None }
     }
 
-    /// Records that a read that began at `started` was answered, whatever it found. Returns as [`read`](Self::read)
+    /// Records that a read that began at `started` was answered, whatever it found. Returns what [`read`](Self::read)
     /// does.
     pub(super) fn looked(&mut self, digest: &ScopeDigest, started: u64) -> Option<PathBuf> {
         let view = self.scopes.get_mut(digest)?;
@@ -179,7 +179,7 @@ impl Views {
         (unresolved.pending.is_empty() && view.refused < started).then(|| view.settle()).flatten()
     }
 
-    /// Records an own write. Returns as [`read`](Self::read) does.
+    /// Records an own write. Returns what [`read`](Self::read) does.
     pub(super) fn wrote(
         &mut self,
         digest: ScopeDigest,
@@ -195,7 +195,7 @@ impl Views {
         self.resolve(&digest, key)
     }
 
-    /// An entry's current state is known.
+    /// An entry's current state has become known.
     fn resolve(&mut self, digest: &ScopeDigest, key: &Key) -> Option<PathBuf> {
         let view = self.scopes.get_mut(digest)?;
         let unresolved = view.unresolved.as_mut()?;
@@ -203,8 +203,8 @@ impl Views {
         was_last.then(|| view.settle()).flatten()
     }
 
-    /// Records that an own write changed the scope's token. If it started from another token than the last seen one, a
-    /// foreign change came in between and must still be detected.
+    /// Records that an own write changed the scope's token. If it did not start from the token last seen, a foreign
+    /// change came in between and must still be detected.
     pub(super) fn advance(&mut self, digest: ScopeDigest, change: DriftChange) {
         let view = self.scopes.entry(digest).or_default();
         if view.token == Some(change.before) {
@@ -262,7 +262,7 @@ impl Views {
         (now.backup.as_ref().map(|kept| &kept.path) != Some(&path)).then_some(path)
     }
 
-    /// Records that the scope was acknowledged in this state, with its entries as they are. Returns the backup of the
+    /// Records that the scope was acknowledged in this state, with its current entries. Returns the backup of the
     /// drift.
     pub(super) fn acknowledged(
         &mut self,

@@ -1,8 +1,8 @@
-//! The common capabilities of two backends.
+//! What two backends can do together.
 
 use memory_core::{Capabilities, Consistency, EmbeddingOwner};
 
-/// The common capabilities, within the limits of both.
+/// What both can do, within the limits of both.
 ///
 /// Never `ReadYourWrites`: a read that falls back does not see earlier writes to the primary.
 pub(super) fn both(one: &Capabilities, other: &Capabilities) -> Capabilities {

@@ -1,4 +1,4 @@
-//! Forgetting in a pair of stores: queued writes first, then both stores.
+//! Forgetting in a pair of stores: first the queued writes, then both stores.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::record::Record;
 use crate::memory::Memory;
 
 impl Journal {
-    /// Removes a target's queued writes, and every trace of them in the file; returns how many were removed or
+    /// Removes a target's queued writes, and every trace of them in the file. Returns how many were removed or
     /// shortened. The caller holds the turn.
     pub(super) fn erase(&self, target: &EraseTarget) -> Result<u64> {
         let changed = match target {
@@ -39,7 +39,7 @@ impl Journal {
                             let text = serde_json::to_string(&left).map_err(|error| {
                                 Error::internal("a write has no JSON form").with_source(error)
                             })?;
-                            // An attempt's expectations covered all its keys; they are read again.
+                            // An attempt's expectations covered all its keys, so they must be read again.
                             let sql = "UPDATE waiting SET record = ?2, bytes = length(CAST(?2 AS BLOB)), \
                                        expects = NULL, state = iif(state = 2, 1, state) WHERE id = ?1";
                             self.execute(sql, params![id, text]).map(drop)?;
@@ -51,7 +51,7 @@ impl Journal {
             }
             _ => return Err(Error::unsupported("erase", "the journal")),
         };
-        // Replayed keys matter only to queued writes of their scope.
+        // Versions of replayed keys matter only as long as their scope has queued writes.
         self.execute("DELETE FROM written WHERE scope NOT IN (SELECT scope FROM waiting)", [])?;
         let connection = self.lock();
         // Free pages and the log still contain erased data.
@@ -88,7 +88,7 @@ pub fn erase_journaled(file: &Path, target: &EraseTarget) -> Result<u64> {
 }
 
 impl Stores {
-    /// FGT-27. Queued writes go first: otherwise they would be replayed after the primary has forgotten.
+    /// FGT-27. Queued writes go first; otherwise they would be replayed after the primary has forgotten.
     pub(super) async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
         if let Some(journal) = &self.journal {
             let _turn = self.turn.lock().await;

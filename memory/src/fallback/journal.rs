@@ -1,6 +1,6 @@
 //! The journal: writes that the fallback has and the primary lacks, in one SQLite file.
 //!
-//! A write is recorded here, synced, before the fallback gets it and before it is acknowledged.
+//! A write is recorded here and synced before the fallback gets it, and so before it is acknowledged.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const MAX_RECORD_BYTES: usize = 16 << 20;
 /// How long to wait for another process's turn.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Which of the stores have a record's write.
+/// Which of the two stores have the write of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -58,7 +58,7 @@ impl JournalState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct JournalCounts {
-    /// Writes that the primary still lacks.
+    /// Writes that the primary does not have yet.
     pub waiting: u64,
     /// Scopes with such writes.
     pub scopes: u64,
@@ -68,11 +68,11 @@ pub struct JournalCounts {
     pub set_aside: u64,
 }
 
-/// One write of the journal, for the operator.
+/// One write in the journal, as shown to the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct JournalEntry {
-    /// Its number; writes are replayed in the order of theirs.
+    /// Its number; writes are replayed in this order.
     pub id: i64,
     /// Its scope.
     pub scope: Scope,
@@ -89,7 +89,7 @@ pub struct JournalEntry {
     pub why: Option<String>,
 }
 
-/// A record as it is replayed.
+/// A record to be replayed.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) id: i64,
@@ -108,7 +108,7 @@ pub(super) struct Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // Closing is not enough: a process just being started holds a copy of every open file until its program begins.
+        // Closing is not enough: between fork and exec, a starting child process holds a copy of every open file.
         let _ = self.file.unlock();
     }
 }
@@ -136,12 +136,12 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Whether the file is of the pair of stores with this fingerprint, or of none yet.
+    /// Whether the file belongs to the pair of stores with this fingerprint, or to none yet.
     pub(super) fn belongs(&self, fingerprint: &str) -> Result<bool> {
         belongs(&self.lock(), &self.path, fingerprint)
     }
 
-    /// Opens a file that is there, whatever pair it belongs to.
+    /// Opens an existing file, whatever pair it belongs to.
     pub(super) fn existing(path: &Path) -> Result<Self> {
         Self::connect(path, true)
     }
@@ -166,7 +166,7 @@ impl Journal {
             (APPLICATION_ID, _, _) => return Err(damaged("it is of a newer version of this program")),
             _ => return Err(damaged("it is not a journal")),
         }
-        // WAL with full syncs: commits survive a loss of power.
+        // WAL with full syncs: commits survive a power loss.
         connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         connection.pragma_update(None, "secure_delete", "on").map_err(failed)?;
@@ -183,8 +183,8 @@ impl Journal {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for other processes that write to the journal, and keeps them out until the turn is dropped or the process
-    /// ends.
+    /// Waits for other processes that write to the journal, then keeps them out until the turn is dropped or the
+    /// process ends.
     pub(super) fn turn(&self) -> Result<Turn> {
         let started = Instant::now();
         loop {
@@ -275,8 +275,8 @@ impl Journal {
         self.execute("UPDATE waiting SET state = 1 WHERE id = ?1", [id]).map(drop)
     }
 
-    /// Records that the primary has it, with these versions of its keys. They are kept while the scope has queued
-    /// writes, so that a replay's own write is not mistaken for another's.
+    /// Records that the primary has it, with these versions of its keys. They are kept as long as the scope has queued
+    /// writes, so that a replay does not mistake its own write for someone else's.
     pub(super) fn done(&self, row: &Row, versions: &[(Key, u64)]) -> Result<()> {
         let mut connection = self.lock();
         let mut write = || -> rusqlite::Result<()> {
@@ -298,7 +298,7 @@ impl Journal {
         write().map_err(failed)
     }
 
-    /// The version of a replay's last write to a key of this scope.
+    /// The version that a replay last wrote to a key of this scope.
     pub(super) fn written(&self, scope: &Scope, key: &Key) -> Result<Option<u64>> {
         let version: Option<i64> = self
             .lock()
@@ -347,7 +347,7 @@ impl Journal {
         self.execute("DELETE FROM waiting WHERE state = 3", [])
     }
 
-    /// The unacknowledged write, if there is one.
+    /// The unacknowledged write, if any.
     pub(super) fn intended(&self) -> Result<Option<Row>> {
         self.first("state = 0", [])
     }
@@ -492,7 +492,7 @@ fn set_about(connection: &Connection, name: &str, value: &str) -> Result<()> {
         .map_err(failed)
 }
 
-/// Creates a missing file, readable by its owner only, since it contains values.
+/// Creates a missing file, readable only by its owner, because it contains values.
 fn make(path: &Path) -> Result<()> {
     private::create(path).map(drop).map_err(|error| {
         Error::unavailable(format!(
@@ -512,7 +512,7 @@ pub(super) fn failed(error: rusqlite::Error) -> Error {
     Error::new(kind, format!("the journal of the fallback cannot be used: {error}")).with_source(error)
 }
 
-/// Names the file in an error of a journal, and what to do if it is damaged.
+/// Adds the file to a journal's error, and what to do if the file is damaged.
 pub(super) fn of_file(path: &Path) -> impl Fn(Error) -> Error {
     move |error| {
         let step = match error.kind() {
@@ -547,7 +547,7 @@ mod tests {
         let journal = Journal::open(&folder.path().join("journal.db"), "pair").expect("opens");
         let turn = journal.try_turn().expect("locks").expect("is free");
         assert!(journal.try_turn().expect("locks").is_none());
-        // What a child has between fork and exec: the same open file.
+        // What a child process has between fork and exec: the same open file.
         let of_child = turn.file.try_clone().expect("clones");
         drop(turn);
         assert!(journal.try_turn().expect("locks").is_some());

@@ -1,8 +1,9 @@
-//! A store that answers while another is unreachable: `fallback = "NAME"` of `memory.toml`.
+//! A store that answers while another is unreachable: `fallback = "NAME"` in `memory.toml`.
 //!
 //! Each call goes to the primary. If it answers `unavailable` or `timeout` without having written anything, the
-//! fallback is asked: for reads always, and the caller can find out ([`observe`]); for writes only with a journal, from
-//! which they are replayed in order when the primary is back. `docs/spec/fallback.md` numbers the behaviours.
+//! fallback is asked. It answers all reads, which the caller can detect ([`observe`]). It takes writes only with a
+//! journal, from which they are replayed in order when the primary is back. `docs/spec/fallback.md` numbers the
+//! behaviours.
 
 mod both;
 mod erase;
@@ -35,7 +36,7 @@ use primary::{Primary, falls};
 
 pub(crate) use primary::Opens;
 
-/// How long an unreachable primary is not tried again, in milliseconds.
+/// How long to leave an unreachable primary alone, in milliseconds.
 pub const DEFAULT_REST_MILLIS: u32 = 1_000;
 
 /// How two stores are paired.
@@ -44,16 +45,15 @@ pub const DEFAULT_REST_MILLIS: u32 = 1_000;
 pub struct FallbackOptions {
     /// The fallback's name, reported when it answers.
     pub name: String,
-    /// The journal for writes to the fallback; `None`: it takes none.
+    /// The journal for writes to the fallback; `None` if it takes none.
     pub journal: Option<PathBuf>,
     /// Limit of queued writes: 1 to 10,000. Default 10,000.
     pub max_waiting: u64,
-    /// How long an unreachable primary is not tried again while the fallback can answer. Default
-    /// [`DEFAULT_REST_MILLIS`].
+    /// How long to leave an unreachable primary alone while the fallback can answer. Default [`DEFAULT_REST_MILLIS`].
     pub rest_millis: u32,
     /// The source of "now".
     pub clock: Arc<dyn Clock>,
-    /// Identifies this pair of stores, so that a journal is never replayed into another.
+    /// Identifies this pair of stores, so that a journal is never replayed into a different pair.
     pub fingerprint: String,
 }
 
@@ -72,7 +72,7 @@ impl FallbackOptions {
         }
     }
 
-    /// Lets the fallback take writes, through a journal in this file.
+    /// Lets the fallback take writes, recorded in this journal file.
     #[must_use]
     pub fn with_journal(mut self, file: impl Into<PathBuf>) -> Self {
         self.journal = Some(file.into());
@@ -83,13 +83,13 @@ impl FallbackOptions {
 /// Pairs two opened stores.
 ///
 /// # Errors
-/// `capability_unsupported` for a journal without key/value and compare-and-set on both; as opening the journal;
-/// `invalid_argument` if the two have no common capability.
+/// `capability_unsupported` for a journal unless both have key/value and compare-and-set; those of opening the journal;
+/// `invalid_argument` if the two have no capability in common.
 pub fn pair(primary: Memory, fallback: Memory, options: FallbackOptions) -> Result<Memory> {
     paired(Ok(primary), None, fallback, options)
 }
 
-/// As [`pair`], even if the primary could not be opened.
+/// Like [`pair`], even if the primary could not be opened.
 pub(crate) fn paired(
     primary: Result<Memory>,
     opener: Option<Box<dyn Opens>>,
@@ -102,7 +102,7 @@ pub(crate) fn paired(
         Err(error) => return Err(error),
     };
     let of_fallback = fallback.capabilities();
-    // The capabilities of a missing primary are unknown; it must serve at least these once it is there.
+    // The capabilities of a missing primary are unknown. Once it is there, it must serve at least these.
     let of_primary = primary.as_ref().map_or_else(|| of_fallback.clone(), Memory::capabilities);
     let capabilities = together(&of_primary, &of_fallback, &options.name)?;
     if options.journal.is_some() {
@@ -141,7 +141,7 @@ fn journal_of(path: &Path, options: &FallbackOptions) -> Result<Journal> {
     Ok(journal)
 }
 
-/// What a primary and the fallback of this name serve together.
+/// What a primary and the fallback of this name can do together.
 pub(crate) fn together(primary: &Capabilities, fallback: &Capabilities, name: &str) -> Result<Capabilities> {
     let capabilities = both(primary, fallback);
     if capabilities.kv || capabilities.memory_layer || capabilities.sql {
@@ -150,7 +150,7 @@ pub(crate) fn together(primary: &Capabilities, fallback: &Capabilities, name: &s
     Err(Error::invalid(format!("the fallback `{name}` serves nothing that the primary serves; name another")))
 }
 
-/// Replaying a write once needs to say over what it is written.
+/// Replaying a write exactly once requires compare-and-set.
 pub(crate) fn replayable(capabilities: &Capabilities, provider: &str) -> Result<()> {
     if capabilities.kv && capabilities.compare_and_set {
         return Ok(());
@@ -187,7 +187,7 @@ pub fn journal_counts(file: &Path) -> Result<JournalCounts> {
     Journal::existing(file).and_then(|journal| journal.counts()).map_err(journal::of_file(file))
 }
 
-/// The writes of an existing journal, in order, without their values; at most `limit`.
+/// The writes in an existing journal, in order, without values; at most `limit`.
 ///
 /// # Errors
 /// As [`journal_counts`].
@@ -195,7 +195,7 @@ pub fn journal_entries(file: &Path, limit: usize) -> Result<Vec<JournalEntry>> {
     Journal::existing(file).and_then(|journal| journal.entries(limit)).map_err(journal::of_file(file))
 }
 
-/// Drops the writes that were set aside from an existing journal; returns how many there were.
+/// Drops the writes that were set aside in an existing journal; returns how many there were.
 ///
 /// # Errors
 /// As [`journal_counts`].
@@ -208,7 +208,7 @@ pub fn forget_set_aside(file: &Path) -> Result<usize> {
     forget().map_err(journal::of_file(file))
 }
 
-/// Refuses a journal in which writes wait for another pair of stores than that of this fingerprint.
+/// Refuses a journal that holds writes for a pair of stores other than the one with this fingerprint.
 pub(crate) fn belongs(file: &Path, fingerprint: &str) -> Result<()> {
     if !file.is_file() {
         return Ok(());
@@ -218,7 +218,7 @@ pub(crate) fn belongs(file: &Path, fingerprint: &str) -> Result<()> {
         .map_err(journal::of_file(file))
 }
 
-/// Refuses to use a store by itself while writes wait for it in a journal.
+/// Refuses to use a store on its own while a journal holds writes for it.
 pub(crate) fn nothing_waits(file: &Path) -> Result<()> {
     if !file.is_file() {
         return Ok(());

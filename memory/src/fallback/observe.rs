@@ -1,4 +1,4 @@
-//! Which store answered: recorded while a call is polled, so that no answer's type has to carry it.
+//! Which store answered. Recorded while a call is polled, so that no answer's type has to carry it.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -12,7 +12,7 @@ thread_local! {
 #[derive(Debug, Default)]
 struct Observation(Mutex<Option<String>>);
 
-/// Replaces this thread's observation while it lives.
+/// Replaces this thread's observation for as long as it lives.
 struct Seat(Option<Arc<Observation>>);
 
 impl Seat {
@@ -28,9 +28,9 @@ impl Drop for Seat {
     }
 }
 
-/// Runs a future; returns the name of the backend that answered in place of another meanwhile, if any.
+/// Runs a future. Also returns the name of the backend that answered in place of another, if any.
 ///
-/// Tasks that the future spawns are not covered.
+/// Does not cover tasks that the future spawns.
 pub async fn observe<F: Future>(future: F) -> (F::Output, Option<String>) {
     let observation = Arc::new(Observation::default());
     let mut future = pin!(future);
@@ -46,7 +46,7 @@ pub async fn observe<F: Future>(future: F) -> (F::Output, Option<String>) {
     (output, name)
 }
 
-/// Within [`observe`]: the backend that has answered in place of another so far.
+/// Within [`observe`]: the backend that has answered in place of another, if any so far.
 #[must_use]
 pub fn fell_back() -> Option<String> {
     let current = CURRENT.with(|current| current.borrow().clone())?;

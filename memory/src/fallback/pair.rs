@@ -1,4 +1,4 @@
-//! Which store is asked, and in which order.
+//! Which store is asked, and in what order.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::primary::{Failed, Primary, falls};
 use super::request::{Treatment, again, continues_fallback, is_key_value, marked, treatment};
 use crate::memory::Memory;
 
-/// Two stores as one; `docs/spec/fallback.md` has its behaviours.
+/// Two stores as one; see `docs/spec/fallback.md`.
 #[derive(Debug)]
 pub(super) struct Pair {
     name: String,
@@ -124,7 +124,7 @@ impl Hook for Stores {
     }
 }
 
-/// The queued writes that a request must see.
+/// Which queued writes a request must see.
 enum Whose {
     Nobodys,
     Tenants(TenantId),
@@ -142,7 +142,7 @@ impl Whose {
 }
 
 impl Stores {
-    /// Whether a request must see queued writes; they are replayed first if possible.
+    /// Whether a request must see queued writes that could not be replayed first.
     async fn waits(&self, whose: Whose) -> Result<bool> {
         let Some(journal) = &self.journal else { return Ok(false) };
         let holds = || match &whose {
@@ -194,7 +194,7 @@ impl Stores {
         }
     }
 
-    /// Runs what only the primary can serve.
+    /// Runs a request that only the primary can serve.
     async fn ask_primary(&self, request: Request, waits: bool) -> Result<Reply> {
         let op = request.op();
         if waits {
@@ -247,7 +247,7 @@ impl Stores {
         }
     }
 
-    /// Completes the write that a process was killed before acknowledging: the fallback may have it already.
+    /// Completes a write whose process was killed before acknowledging it; the fallback may already have it.
     pub(super) async fn finish_intended(&self, journal: &Journal) -> Result<()> {
         let Some(row) = journal.intended()? else { return Ok(()) };
         let expects = vec![memory_core::Expect::Any; row.record.keys().count()];
@@ -257,7 +257,7 @@ impl Stores {
                 Err(error) if falls(&error) || error.kind() == ErrorKind::OutcomeUnknown => {
                     return Err(error);
                 }
-                // The original would have been refused too, and was not acknowledged.
+                // The original would have been refused too, and was never acknowledged.
                 Err(_) => return journal.remove(row.id),
             }
         }
@@ -302,7 +302,7 @@ impl Stores {
         Ok(Health::new(status, message).with_processes(primary.processes))
     }
 
-    /// What the journal holds is on disk already.
+    /// The journal needs nothing: its contents are already on disk.
     async fn close_both(&self) -> Result<()> {
         let primary = match self.primary.now_opened() {
             Some(memory) => memory.close().await,
@@ -316,7 +316,7 @@ impl Stores {
         let Some(journal) = &self.journal else {
             return Ok(self.primary.run(request()).await.map(drop)?);
         };
-        // The run's writes are to be purged, so its queued ones are not replayed.
+        // The run's data is about to be purged, so its queued writes are not replayed.
         let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
         if journal.holds(&scope)? {
             let _turn = self.turn.lock().await;
@@ -329,7 +329,7 @@ impl Stores {
     }
 }
 
-/// The fallback's error, with the primary's in its text.
+/// The fallback's error, with the primary's error in its text.
 fn because(worse: Error, primary: &Error) -> Error {
     let message = format!("{}; the primary: {}", worse.message(), primary.message());
     worse.retold(message)

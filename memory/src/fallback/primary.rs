@@ -1,4 +1,4 @@
-//! The primary: opened when possible, and not tried for a while after it was unreachable.
+//! The primary: opened when possible, and left alone for a while after it was unreachable.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,7 +17,7 @@ pub(crate) trait Opens: Send + Sync + Debug {
     async fn open(&self) -> Result<Memory>;
 }
 
-/// Whether an error says that nothing was written and another store may be asked.
+/// Whether the error means that nothing was written, so another store may be asked.
 pub(super) fn falls(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
 }
@@ -27,10 +27,10 @@ pub(super) struct Primary {
     opener: Option<Box<dyn Opens>>,
     opened: Mutex<Option<Memory>>,
     clock: Arc<dyn Clock>,
-    /// Until when it is not tried, in milliseconds since the epoch.
+    /// Until when it is left alone, in milliseconds since the epoch.
     rests_until: AtomicI64,
     rest_millis: i64,
-    /// What the pair advertises with the fallback's capabilities; a primary that comes back must serve all of it.
+    /// What the pair advertises given the fallback's capabilities. A primary that comes back must serve all of it.
     fallback: Capabilities,
     needs: Capabilities,
     /// Whether writes are replayed to it.
@@ -67,10 +67,10 @@ impl Primary {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether it failed so recently that it is not tried.
+    /// Whether it failed so recently that it is left alone.
     pub(super) fn rests(&self) -> bool {
         let left = self.rests_until.load(Ordering::Acquire).saturating_sub(self.clock.now().as_millis());
-        // More is left only where the clock was set back.
+        // More time can be left only if the clock was set back.
         0 < left && left <= self.rest_millis
     }
 
@@ -100,7 +100,7 @@ impl Primary {
         Ok(memory)
     }
 
-    /// Runs a request; if the primary cannot be reached, it is not tried for a while.
+    /// Runs a request. If the primary cannot be reached, it is left alone for a while.
     pub(super) async fn run(&self, request: Request) -> Result<Reply, Failed> {
         let by_itself = fails_by_itself(request.op());
         let reply = async {
@@ -144,7 +144,7 @@ impl From<Failed> for Error {
 }
 
 /// Whether a call may be `unavailable` or `timeout` at a healthy store, because its embedder fails or its statement is
-/// slow. The same would happen at the fallback.
+/// slow. The fallback would fare no better.
 fn fails_by_itself(op: Op) -> bool {
     matches!(op, Op::Search | Op::Reembed) || op.facet() == "SqlFacet"
 }

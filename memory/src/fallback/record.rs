@@ -1,4 +1,4 @@
-//! A journaled write, in a form independent of when it is replayed.
+//! A journaled write, in a form that does not depend on when it is replayed.
 
 use std::time::Duration;
 
@@ -121,7 +121,7 @@ impl Record {
         items.iter().map(|item| &item.key).chain(deleted)
     }
 
-    /// The write without a key; `None` if nothing is left.
+    /// The write without one key; `None` if nothing is left.
     pub(super) fn without(self, key: &Key) -> Option<Self> {
         let change = match self.change {
             Change::Put(mut items) => {
@@ -133,8 +133,8 @@ impl Record {
         change.map(|change| Self { at: self.at, change })
     }
 
-    /// The calls that repeat the write if each key is as expected: entries all at once, then deletes of those that have
-    /// expired meanwhile. Quotas are left out: they were checked when the write was acknowledged.
+    /// The calls that repeat the write if each key is as expected: all entries at once, then deletes of those that have
+    /// expired since. Quotas are omitted: they were checked when the write was acknowledged.
     pub(super) fn calls(&self, scope: &Scope, expects: &[Expect], now: Timestamp) -> Vec<Request> {
         let delete = |key: &Key, expect: Expect| Request::Delete {
             scope: scope.clone(),
@@ -174,7 +174,7 @@ impl Record {
         }
     }
 
-    /// The preconditions for replaying the write over the primary's entries, in key order.
+    /// Preconditions for replaying the write over the primary's entries, in key order.
     pub(super) fn expects(entries: &[Option<Entry>]) -> Vec<Expect> {
         let expect = |entry: &Option<Entry>| match entry {
             Some(entry) => Expect::Version(entry.version),

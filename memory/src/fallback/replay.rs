@@ -1,4 +1,4 @@
-//! Replays queued writes to the primary when it is back, in order and once each.
+//! Replays queued writes to the primary when it is back: in order, and once each.
 
 use memory_core::{Error, ErrorKind, Expect, GetOptions, Key, Reply, Request, Result, Scope};
 
@@ -6,12 +6,12 @@ use super::journal::{Journal, JournalState, Row};
 use super::pair::Stores;
 use super::primary::falls;
 
-/// Most writes per call; the next call continues.
+/// Most writes in one call; the next call continues.
 const MAX_WRITES: usize = 1_000;
-/// Attempts for a write while others write the same keys.
+/// Attempts at a write while others write the same keys.
 const MAX_ATTEMPTS: usize = 5;
 
-/// Keys with the versions from their replay.
+/// Keys, with the versions that their replay wrote.
 type Versions = Vec<(Key, u64)>;
 
 /// Why a write stays in the journal.
@@ -43,8 +43,8 @@ impl Stores {
         Ok(())
     }
 
-    /// Writes one record to the primary over exactly the state just read there, which distinguishes a repeated write
-    /// from another's write in between.
+    /// Writes one record to the primary over exactly the state just read there. That tells a repeated write from
+    /// someone else's write in between.
     async fn replay_one(&self, journal: &Journal, row: &Row) -> Result<Result<Versions, Stays>> {
         let mut resumed = row.expects.clone().filter(|_| row.state == JournalState::Trying);
         for _ in 0..MAX_ATTEMPTS {
@@ -77,11 +77,11 @@ impl Stores {
             let is_resumed = is_resumed || done > 0;
             match outcome {
                 Ok(()) => return Ok(Ok(versions)),
-                // Another write came between reading and writing: nothing was done, so try again over it.
+                // Another write came between reading and writing. Nothing was done, so try again over it.
                 Err(error) if error.kind() == ErrorKind::Conflict && !is_resumed => {
                     journal.trying(row.id, None)?;
                 }
-                // Either the earlier attempt succeeded and another wrote after it, or another wrote before it.
+                // Either the earlier attempt succeeded and someone wrote after it, or someone wrote before it.
                 Err(error) if error.kind() == ErrorKind::Conflict => {
                     return Ok(Err(Stays::Refused("conflict: another wrote the key while it was replayed")));
                 }

@@ -2,8 +2,8 @@
 
 use memory_core::{Expect, Op, Reply, Request};
 
-/// Added to versions from the fallback, so that none is mistaken for the primary's. The sum is below 2^53: exact for
-/// JSON readers that use doubles.
+/// Added to versions from the fallback, so that they are never mistaken for the primary's. The sum stays below 2^53, so
+/// JSON readers that use doubles read it exactly.
 pub(super) const FALLBACK_VERSIONS: u64 = 1 << 52;
 /// Prefix of fact cursors from the fallback.
 const FALLBACK_CURSOR: &str = "fallback:";
@@ -49,8 +49,8 @@ pub(super) fn treatment(request: &Request) -> Treatment {
                 Treatment::Primary
             }
         }
-        // Conditions, sums, reducers and statements depend on the primary's contents; facts and events have its ids; an
-        // add cannot be told from its repetition; and a copy of a scope must come from the primary.
+        // Conditions, sums, reducers and statements depend on the primary's contents; facts and events have its ids; a
+        // repeated add cannot be recognised; and a copy of a scope must come from the primary.
         _ => Treatment::Primary,
     }
 }
@@ -87,12 +87,12 @@ pub(super) fn again(request: &Request) -> Option<Request> {
     }
 }
 
-/// Whether it is about keys and values, which is all that journals hold.
+/// Whether it concerns keys and values, which is all that journals hold.
 pub(super) fn is_key_value(op: Op) -> bool {
     op.facet() == "Backend" && op != Op::DriftState
 }
 
-/// Whether the request continues a listing of the fallback; if so it is converted for it.
+/// Whether the request continues a listing from the fallback; if so, it is converted for the fallback.
 pub(super) fn continues_fallback(request: &mut Request) -> bool {
     if let Request::Facts { query, .. } = request
         && let Some(rest) = query.cursor.as_ref().and_then(|cursor| cursor.strip_prefix(FALLBACK_CURSOR))
@@ -103,7 +103,7 @@ pub(super) fn continues_fallback(request: &mut Request) -> bool {
     false
 }
 
-/// The fallback's answer, marked so that nothing in it is mistaken for the primary's.
+/// The fallback's answer, marked so that nothing in it can be mistaken for the primary's.
 pub(super) fn marked(reply: Reply) -> Reply {
     let mark = |version: &mut u64| *version = version.saturating_add(FALLBACK_VERSIONS);
     match reply {

@@ -35,7 +35,7 @@ impl Verb {
         }
     }
 
-    /// The operations of the Memory tool that do the same to entries.
+    /// The Memory tool's operations that do the same to entries.
     pub(super) fn needs(self) -> &'static [ToolOp] {
         match self {
             Self::View => &[ToolOp::Get, ToolOp::List],
@@ -75,7 +75,7 @@ pub(super) struct Input {
     new_path: Option<String>,
 }
 
-/// Accepts numbers of lines as [`whole`] does.
+/// Accepts line numbers as [`whole`] does.
 fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<i64>>, D::Error> {
     #[derive(Deserialize)]
     struct Line(#[serde(deserialize_with = "whole")] Option<i64>);

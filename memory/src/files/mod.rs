@@ -1,5 +1,5 @@
-//! Files under `/memories`: the commands `view`, `create`, `str_replace`, `insert`, `delete` and `rename` of the tool that
-//! models of Anthropic know as `memory_20250818`, over the entries of a scope. `docs/files.md` describes it.
+//! Files under `/memories`: the commands `view`, `create`, `str_replace`, `insert`, `delete` and `rename` of the tool
+//! that Anthropic's models know as `memory_20250818`, over the entries of a scope. `docs/files.md` describes it.
 
 mod input;
 mod path;
@@ -11,5 +11,5 @@ mod tool;
 pub use path::{ROOT, file_key};
 pub use tool::{FilesAnswer, FilesTool, files_description, files_schema};
 
-/// The name under which a runtime offers the tool beside the Memory tool.
+/// The name under which a runtime offers this tool next to the Memory tool.
 pub const FILES_TOOL_NAME: &str = "memory_files";

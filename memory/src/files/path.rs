@@ -1,4 +1,4 @@
-//! Paths, as a model writes them.
+//! Paths as a model writes them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,15 +9,16 @@ use memory_core::{Error, Key, Result};
 use super::refused::{Done, Refused};
 use crate::tool::cut;
 
-/// The folder of all files. The key of a file's entry is its path.
+/// The folder of all files. A file's path is the key of its entry.
 pub const ROOT: &str = "/memories";
 
-/// A path in its one form: `/memories`, or names below it, without a slash at the end.
+/// A path in its only form: `/memories`, or names below it, without a trailing slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FilePath(Key);
 
 impl FilePath {
-    /// A path at which something may be written. What a listing would escape is refused: others would not see what they name.
+    /// A path that may be written to. Names that a listing would escape are refused, because others could not tell what
+    /// they are.
     pub(super) fn parse_new(given: &str) -> Done<Self> {
         if shown(given) != given {
             let text = format!(
@@ -29,8 +30,8 @@ impl FilePath {
         Self::parse(given)
     }
 
-    /// Accepts `/memories` and what lies below it, with the escapes that a listing shows. Whatever could mean another place to
-    /// somebody who decodes, joins or normalises the path again is refused.
+    /// Accepts `/memories` and anything below it, with the escapes that a listing shows. Refuses anything that could
+    /// mean another place to someone who decodes, joins or normalises the path again.
     pub(super) fn parse(given: &str) -> Done<Self> {
         let shown = cut(given);
         let refuse = |why: &str| Err(Refused::invalid(format!("Error: Invalid path {shown}: {why}")));
@@ -69,12 +70,12 @@ impl FilePath {
         self.0.as_str()
     }
 
-    /// What the keys of everything below it begin with.
+    /// The prefix of the keys of everything below it.
     pub(super) fn prefix(&self) -> String {
         format!("{}/", self.as_str())
     }
 
-    /// The folders that it lies in, without the root.
+    /// The folders it is in, without the root.
     pub(super) fn folders(&self) -> Vec<Key> {
         let text = self.as_str();
         text.match_indices('/')
@@ -90,7 +91,7 @@ impl fmt::Display for FilePath {
     }
 }
 
-/// A path or name as it is shown: a backslash stands before another one or a code.
+/// A path or name as shown: a backslash precedes another backslash or a code.
 pub(super) fn shown(name: &str) -> Cow<'_, str> {
     match name.contains('\\') {
         true => Cow::Owned(printable(&name.replace('\\', "\\\\"), "").into_owned()),
@@ -98,7 +99,7 @@ pub(super) fn shown(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is shown like this; `None`: nothing is.
+/// Undoes the escapes of [`shown`]; `None` if they are malformed.
 fn unescaped(text: &str) -> Option<String> {
     let (mut plain, mut rest) = (String::new(), text);
     while let Some((before, code)) = rest.split_once('\\') {

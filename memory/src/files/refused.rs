@@ -4,9 +4,9 @@ use memory_core::{Error, ErrorKind};
 
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// In the words that models know.
+    /// In the wording that models know.
     Said(ErrorKind, String),
-    /// In the words of the store, the policy or the drift guard.
+    /// In the wording of the store, the policy or the drift guard.
     Failed(Error),
 }
 

@@ -1,4 +1,4 @@
-//! Files as entries of a scope: one entry a file, its key the path, its value the text.
+//! Files as entries of a scope: one entry per file, with the path as its key and the text as its value.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use super::refused::{Done, Refused};
 use crate::drift::Guarded;
 use crate::system::SystemClock;
 
-/// Most files of a listing.
+/// Most files in a listing.
 const MAX_LISTED: usize = 10_000;
-/// Times that an edit begins anew because somebody else wrote the file meanwhile.
+/// How often an edit starts over because somebody else wrote the file.
 const ATTEMPTS: usize = 16;
 
 /// The files of a scope, guarded by what the run has seen.
@@ -39,7 +39,7 @@ impl Files<'_> {
         Ok(self.guarded.backend().get(&self.scope, path.key(), options).await?)
     }
 
-    /// Sizes of the files below a folder.
+    /// The sizes of the files below a folder.
     pub(super) async fn list(&self, folder: &FilePath) -> Done<Listed> {
         let prefix = folder.prefix();
         let mut listed = Listed { files: Vec::new(), more: false };
@@ -62,7 +62,7 @@ impl Files<'_> {
         }
     }
 
-    /// Whether something lies below the path.
+    /// Whether anything is below the path.
     pub(super) async fn is_folder(&self, path: &FilePath) -> Done<bool> {
         let query = ListQuery::prefix(path.prefix()).with_limit(1);
         let page = self.guarded.backend().list(&self.scope, query).await?;
@@ -84,7 +84,7 @@ impl Files<'_> {
         }
     }
 
-    /// Writes a file that does not exist.
+    /// Writes a file that does not exist yet.
     pub(super) async fn create(&self, path: &FilePath, text: &str) -> Done<()> {
         let exists = || Refused::exists(format!("Error: File {path} already exists"));
         if self.is_folder(path).await? {
@@ -100,8 +100,8 @@ impl Files<'_> {
         }
     }
 
-    /// Changes a file's text. If somebody else writes it meanwhile, the change is made to what they wrote; `by_line`: the
-    /// change names lines of the text that the run saw, so that it is refused then.
+    /// Changes a file's text. If somebody else writes it meanwhile, the change is applied to their version; but if
+    /// `by_line` is set, the change names lines of the text that the run saw, so it is refused.
     pub(super) async fn edit(
         &self,
         path: &FilePath,
@@ -157,8 +157,8 @@ impl Files<'_> {
         Ok(deleted > 0)
     }
 
-    /// Moves a file, or a folder with everything in it. First the new entries are written, all or none, then each old one is
-    /// removed as it was copied; one that somebody else wrote meanwhile is copied again.
+    /// Moves a file, or a folder with everything in it. First all new entries are written, or none; then each old one
+    /// is removed as it was copied. One that somebody else wrote meanwhile is copied again.
     pub(super) async fn rename(&self, from: &FilePath, to: &FilePath) -> Done<()> {
         let exists = || Refused::exists(format!("Error: The destination {to} already exists"));
         if self.entry(to, GetOptions::uncounted()).await?.is_some() || self.is_folder(to).await? {
@@ -189,7 +189,7 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// What a path holds, each with its new key.
+    /// The entries at or below a path, each with its new key.
     async fn moves(&self, from: &FilePath, to: &FilePath) -> Done<Vec<(Entry, Key)>> {
         let mut entries = Vec::from_iter(self.entry(from, GetOptions::uncounted()).await?);
         let mut query = ListQuery::prefix(from.prefix()).with_limit(MAX_PAGE);
@@ -216,7 +216,8 @@ impl Files<'_> {
         entries.into_iter().map(moved).collect()
     }
 
-    /// Removes an entry that was copied to `key` as `version`, with what somebody else has written to it since.
+    /// Removes an entry that was copied to `key` as `version`, first copying what somebody else has written to it
+    /// since.
     async fn leave(&self, mut entry: Entry, key: &Key, mut version: u64) -> Done<()> {
         for _ in 0..ATTEMPTS {
             let options = DeleteOptions::expecting(Expect::Version(entry.version));
@@ -234,7 +235,7 @@ impl Files<'_> {
         Err(busy(entry.key.as_str()))
     }
 
-    /// What an entry has besides its value and its expiry.
+    /// The parts of an entry other than its value and expiry.
     fn kept(&self, entry: &Entry) -> SetOptions {
         let mut options = SetOptions::default().with_metadata(entry.metadata.clone());
         (options.source, options.text) = (entry.source.clone(), entry.text.clone());
@@ -242,7 +243,7 @@ impl Files<'_> {
     }
 }
 
-/// The rest of an entry's life.
+/// The remaining lifetime of an entry.
 fn rest(entry: &Entry) -> Ttl {
     let Some(expires_at) = entry.expires_at else { return Ttl::Keep };
     let millis = expires_at.as_millis().saturating_sub(SystemClock.now().as_millis());
@@ -254,7 +255,7 @@ fn busy(path: &str) -> Refused {
     Error::unavailable(message).into()
 }
 
-/// A value's text; `None`: it is no text.
+/// The text of a value; `None` if it is not a text.
 fn text_of(value: &Json) -> Option<String> {
     (value.kind() == JsonKind::String).then(|| value.deserialize().ok()).flatten()
 }

@@ -8,11 +8,11 @@ use crate::tool::cut;
 
 /// Most lines of a file that can be viewed: their numbers have six digits.
 const MAX_LINES: usize = 999_999;
-/// Lines that an edit shows on each side of a change.
+/// How many lines an edit shows on each side of a change.
 const CONTEXT: usize = 2;
-/// Most lines that a refused replacement names.
+/// Most line numbers that a refused replacement names.
 const MAX_NAMED: usize = 100;
-/// Folders below the one that is listed whose content is listed too.
+/// How many levels of folders a listing shows.
 const DEPTH: usize = 2;
 
 /// How the answer to a replacement begins.
@@ -57,14 +57,14 @@ fn within(range: &[i64], lines: usize) -> Option<(usize, usize)> {
     (first <= last).then_some((first, last))
 }
 
-/// Appends the lines from `first` to `last`, which count from 1, each on a line of its own.
+/// Appends the lines from `first` to `last` (counting from 1), each on its own line.
 fn number(text: &mut String, lines: &[&str], first: usize, last: usize) {
     for (index, line) in lines.iter().enumerate().take(last).skip(first.saturating_sub(1)) {
         text.push_str(&format!("\n{:>6}\t{line}", index + 1));
     }
 }
 
-/// The content with the one occurrence of `old` replaced, and the answer.
+/// The content with the only occurrence of `old` replaced, and the answer.
 pub(super) fn replace(path: &FilePath, content: &str, old: &str, new: &str) -> Done<(String, String)> {
     let mut found = content.match_indices(old);
     let at = match (old.is_empty(), found.next(), found.next()) {
@@ -95,7 +95,7 @@ pub(super) fn replace(path: &FilePath, content: &str, old: &str, new: &str) -> D
     Ok((changed, text))
 }
 
-/// The lines where `old` begins, overlaps included, and whether there are more than are named.
+/// The lines where `old` begins, including overlaps, and whether there are more than are named.
 fn occurrences(content: &str, old: &str) -> (Vec<String>, bool) {
     let (mut lines, mut line, mut from) = (Vec::new(), 1, 0);
     let step = old.chars().next().map_or(1, char::len_utf8);
@@ -112,7 +112,7 @@ fn occurrences(content: &str, old: &str) -> (Vec<String>, bool) {
     (lines, false)
 }
 
-/// The content with `text` after a line, and the answer.
+/// The content with `text` inserted after a line, and the answer.
 pub(super) fn insert(path: &FilePath, content: &str, line: i64, text: &str) -> Done<(String, String)> {
     let mut lines: Vec<&str> = content.split('\n').collect();
     if lines.last() == Some(&"") {
@@ -132,9 +132,10 @@ pub(super) fn insert(path: &FilePath, content: &str, line: i64, text: &str) -> D
     Ok((changed, format!("The file {path} has been edited.")))
 }
 
-/// The files of a folder, as `(path below the folder, bytes)`, two levels deep. Lists what fits into `max_bytes`.
+/// The files of a folder, given as `(path below the folder, bytes)`, two levels deep. Lists as many as fit into
+/// `max_bytes`.
 pub(super) fn listing(folder: &FilePath, files: &[(String, u64)], more: bool, max_bytes: usize) -> String {
-    // A folder's name ends with a slash, so that it sorts before what it holds and is told from a file of its name.
+    // A folder's name ends in a slash, so that it sorts before its contents and differs from a file of the same name.
     let mut lines: BTreeMap<&str, u64> = BTreeMap::new();
     let mut total = 0_u64;
     for (path, bytes) in files {
@@ -159,7 +160,7 @@ pub(super) fn listing(folder: &FilePath, files: &[(String, u64)], more: bool, ma
     );
     let mut left = lines.len();
     for (path, bytes) in lines {
-        // Keys that other tools wrote may hold anything.
+        // Keys written by other tools may contain anything.
         let line = format!("\n{}\t{folder}/{}", size(bytes), shown(path));
         if text.len() + line.len() > max_bytes.saturating_sub(200) {
             text.push_str(&format!("\n… {left} more; view a directory among these"));

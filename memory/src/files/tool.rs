@@ -17,9 +17,9 @@ use crate::tool::{DEFAULT_SCOPE, MemoryTool, ToolOp, schema_of, without_paths};
 
 /// Files under `/memories` in one scope of a run.
 ///
-/// Calls are the input of Anthropic's memory tool (`memory_20250818`), and answers have the words of its documentation. Who
-/// may do what is decided by the [`MemoryTool`]: its policy, quota, drift guard, audit and denied operations hold for files
-/// too. The scope is the first of `agent`, `user` and `run` that the policy allows.
+/// Calls are the input of Anthropic's memory tool (`memory_20250818`), and answers use the wording of its
+/// documentation. Permissions come from the [`MemoryTool`]: its policy, quota, drift guard, audit and denied operations
+/// apply to files too. The scope is the first of `agent`, `user` and `run` that the policy allows.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -50,7 +50,7 @@ pub struct FilesTool {
 pub struct FilesAnswer {
     /// The text.
     pub text: String,
-    /// Whether the command was refused; nothing was changed then, unless the text says so.
+    /// Whether the command was refused. Nothing was changed then, unless the text says so.
     pub is_error: bool,
 }
 
@@ -64,14 +64,14 @@ impl FilesTool {
         Self { tool, scope }
     }
 
-    /// Files in this scope instead. If the policy does not allow it, every call is refused.
+    /// Uses the files of this scope instead. If the policy does not allow it, every call is refused.
     #[must_use]
     pub fn with_scope(mut self, scope: ScopeKind) -> Self {
         self.scope = scope;
         self
     }
 
-    /// Whether the backend can keep files, and the policy allows at least to view them.
+    /// Whether the backend can keep files and the policy allows at least viewing them.
     #[must_use]
     pub fn is_served(&self) -> bool {
         let capabilities = self.tool.memory().capabilities();
@@ -101,7 +101,7 @@ impl FilesTool {
         answer
     }
 
-    /// The answer, naming the backend that gave it instead of another.
+    /// The answer, naming the backend if another one answered.
     #[cfg(feature = "sqlite")]
     async fn observed(&self, input: &str, mut facts: Option<&mut Facts<'_>>) -> Done<String> {
         let (done, who) = crate::fallback::observe(self.answer_to(input, facts.as_deref_mut())).await;
@@ -137,7 +137,7 @@ impl FilesTool {
                 let missing = format!("Error: The path {path} does not exist. Please provide a valid path.");
                 let answer =
                     files.edit(&path, false, &missing, |text| text::replace(&path, text, &old, &new)).await?;
-                // Lines may be of any length.
+                // Lines can have any length.
                 let fits = answer.len() <= self.tool.policy().max_answer_bytes;
                 Ok(if fits { answer } else { text::EDITED.to_owned() })
             }
@@ -197,13 +197,13 @@ impl FilesTool {
                 ),
             ));
         }
-        // Lines that were left out count as not read.
+        // If lines were left out, the file does not count as read.
         reading.showed(view.whole.then_some((path.key(), Some(&entry))));
         Ok(view.text)
     }
 }
 
-/// Refuses what would take the folder of all files away.
+/// Refuses to remove or move the folder of all files.
 fn not_root(path: &FilePath, command: &str) -> Done<()> {
     match path.is_root() {
         true => Err(Refused::invalid(format!("Error: Cannot {command} the {path} directory itself"))),

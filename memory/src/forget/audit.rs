@@ -15,7 +15,7 @@ use crate::system::RandomIds;
 pub const FORGOTTEN: &str = "[forgotten]";
 /// Longest line to read, in bytes.
 const MAX_LINE: u64 = 64 << 20;
-/// Endings of files that cannot be searched.
+/// Extensions of files that cannot be searched.
 const COMPRESSED: [&str; 5] = [".gz", ".zst", ".xz", ".bz2", ".lz4"];
 
 /// An audit file and its rotated siblings.
@@ -25,11 +25,11 @@ pub(super) struct Files {
     pub(super) plain: Vec<PathBuf>,
     /// Those that cannot.
     pub(super) compressed: Vec<PathBuf>,
-    /// Those with a similar name: they may be something else, and are not rewritten.
+    /// Files with a similar name. They may be something else, so they are not rewritten.
     pub(super) alike: Vec<PathBuf>,
 }
 
-/// Finds them: `NAME`, and `NAME` followed by a dot or hyphen and anything.
+/// Finds `NAME`, and `NAME` followed by a dot or hyphen and anything else.
 pub(super) fn files(path: &Path) -> Result<Files> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return Err(Error::invalid("the audit file has no name"));
@@ -61,7 +61,7 @@ pub(super) fn files(path: &Path) -> Result<Files> {
     Ok(files)
 }
 
-/// Like `audit.1.jsonl` or `audit-20260101.jsonl.gz` for `audit.jsonl`.
+/// Matches names like `audit.1.jsonl` or `audit-20260101.jsonl.gz` for `audit.jsonl`.
 fn is_alike(name: &str, other: &str) -> bool {
     let Some((stem, ending)) = name.rsplit_once('.') else { return false };
     let middle = other.strip_prefix(stem).filter(|rest| rest.starts_with(['.', '-', '_']));
@@ -70,7 +70,7 @@ fn is_alike(name: &str, other: &str) -> bool {
     })
 }
 
-/// Number of a file's records about the target.
+/// How many of a file's records are about the target.
 pub(super) fn count(path: &Path, target: &EraseTarget) -> Result<u64> {
     let mut reader = BufReader::new(File::open(path).map_err(failed)?);
     let (mut line, mut records) = (Vec::new(), 0);
@@ -80,15 +80,14 @@ pub(super) fn count(path: &Path, target: &EraseTarget) -> Result<u64> {
     Ok(records)
 }
 
-/// Removes the target from a file, which is replaced as a whole while nobody appends; returns the number of records
-/// changed.
+/// Removes the target from a file, which is replaced as a whole while nobody appends. Returns how many records changed.
 pub(super) fn redact(path: &Path, target: &EraseTarget) -> Result<u64> {
     if count(path, target)? == 0 {
         return Ok(0);
     }
     let source = lock(path)?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    // A process that left a draft held the lock, so it is dead.
+    // Whoever left a draft held the lock, so that process is dead.
     for item in fs::read_dir(path.parent().unwrap_or(Path::new("."))).map_err(failed)?.flatten() {
         let left = item.file_name().to_string_lossy().into_owned();
         if left
@@ -115,7 +114,7 @@ fn write(source: &File, draft: &Path, target: &EraseTarget) -> Result<u64> {
     let out = private::create_new(draft).map_err(failed)?;
     let old = source.metadata().map_err(failed)?;
     belongs_as(&out, &old)?;
-    // Keeps the operator's mode, since a log shipper may have to read the file.
+    // Keep the operator's mode, since a log shipper may have to read the file.
     out.set_permissions(old.permissions()).map_err(failed)?;
     let mut out = BufWriter::new(out);
     let mut reader = BufReader::new(source.try_clone().map_err(failed)?);
@@ -160,11 +159,11 @@ fn belongs_as(_: &File, _: &fs::Metadata) -> Result<()> {
     Ok(())
 }
 
-/// Opens and locks a file against appending, until it is closed.
+/// Opens a file and locks it against appending until it is closed.
 fn lock(path: &Path) -> Result<File> {
     loop {
         let file = File::open(path).map_err(failed)?;
-        // Whoever held the lock may have replaced the file.
+        // Whoever held the lock before may have replaced the file.
         if locked(&file, path)? {
             return Ok(file);
         }
@@ -177,10 +176,10 @@ fn read(reader: &mut BufReader<File>, line: &mut Vec<u8>) -> Result<bool> {
     Ok(read > 0)
 }
 
-/// A line without the target; `None`: it does not contain it.
+/// A line without the target; `None` if it does not contain the target.
 fn redacted(line: &[u8], target: &EraseTarget) -> Option<Vec<u8>> {
     let Ok(Value::Object(mut record)) = serde_json::from_slice::<Value>(line) else {
-        // An incomplete line of a process that died is removed if it contains the name.
+        // An incomplete line, left by a dead process, is removed if it contains the name.
         let names = [target.scope().map_or(target.tenant().as_str(), |scope| scope.id.as_str())];
         let name = target.key().map_or(names[0], |key| key.as_str());
         let holds = line.windows(name.len().max(1)).any(|window| window == name.as_bytes());
@@ -303,7 +302,7 @@ mod tests {
         std::thread::scope(|scope| {
             let redacting = scope.spawn(|| redact(&path, &target));
             std::thread::sleep(std::time::Duration::from_millis(50));
-            // What another process did, who forgot ann.
+            // Simulates another process that forgets ann.
             fs::write(folder.path().join("new"), of("[forgotten]") + &of("bob") + &of("eve")).unwrap();
             fs::rename(folder.path().join("new"), &path).unwrap();
             drop(other);

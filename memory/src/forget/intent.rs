@@ -12,7 +12,7 @@ use super::policy::ForgetPolicy;
 use crate::private;
 use crate::system::RandomIds;
 
-/// How long to wait for another process that forgets.
+/// How long to wait for another process that is forgetting.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest record to read, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
@@ -28,7 +28,7 @@ fn file_of(folder: &Path, target: &EraseTarget) -> PathBuf {
     folder.join(format!("{}.json", TombstoneId::of(target).digest()))
 }
 
-/// Records a target before anything else is done; returns whether it was not recorded before.
+/// Records a target before anything else is done. Returns whether it is new.
 pub(super) fn note(folder: &Path, intent: &Intent) -> Result<bool> {
     let bytes = serde_json::to_vec(intent)
         .map_err(|error| Error::internal("an intent has no JSON form").with_source(error))?;
@@ -48,11 +48,12 @@ pub(super) fn note(folder: &Path, intent: &Intent) -> Result<bool> {
     Ok(is_new)
 }
 
-/// Waits for other processes that forget, and keeps them waiting until it is dropped: each rewrites whole files, and of
-/// two at once one would bring back what the other removed. The folder stays, since it holds the caller's record.
+/// Waits for other processes that are forgetting, then keeps them out until dropped. Each rewrites whole files, so if
+/// two ran at once, one would bring back what the other removed. The folder stays, because it holds the caller's
+/// record.
 pub(super) fn turn(folder: &Path) -> Result<Option<File>> {
     let begun = Instant::now();
-    // Where folders cannot be opened or locked, one process forgets at a time.
+    // If folders cannot be opened or locked, only one process should forget at a time; nothing enforces it.
     let Ok(lock) = File::open(folder) else { return Ok(None) };
     loop {
         match lock.try_lock() {
@@ -81,12 +82,12 @@ pub(super) fn end(folder: &Path, target: &EraseTarget) -> Result<()> {
             let _ = fs::remove_file(item.path());
         }
     }
-    // Succeeds only if it is empty.
+    // Succeeds only if the folder is empty.
     let _ = fs::remove_dir(folder);
     Ok(())
 }
 
-/// Number of forgets started and not completed, as far as known.
+/// How many forgets were started but not completed, as far as known.
 pub(super) fn count(folder: &Path) -> usize {
     let Ok(items) = fs::read_dir(folder) else { return 0 };
     items
@@ -95,7 +96,7 @@ pub(super) fn count(folder: &Path) -> usize {
         .count()
 }
 
-/// The forgets started and not completed.
+/// The forgets that were started but not completed.
 pub(super) fn pending(folder: &Path) -> Result<Vec<Intent>> {
     let items = match fs::read_dir(folder) {
         Ok(items) => items,

@@ -1,7 +1,7 @@
-//! Forgetting a tenant, a scope or a key: in the store, and in everything beside it that holds a copy.
+//! Forgetting a tenant, a scope or a key: in the store, and everywhere else that holds a copy.
 //!
 //! [`forget`] covers queued writes in a fallback's journal, the store (both of a pair), drift backups, the snapshots in
-//! the ledger, audit files, and the facts of a conversational layer. It records the target before the first step and
+//! the ledger, audit files, and the facts of a conversational layer. It records the target before the first step, so it
 //! can be resumed ([`resume`]). Its report says what was done, what was left and what could not be reached.
 //! `docs/spec/forget.md` numbers the behaviours.
 

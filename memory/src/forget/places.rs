@@ -22,17 +22,17 @@ pub struct Places {
     pub journals: Vec<PathBuf>,
     /// Audit files, without their rotated siblings.
     pub audit_files: Vec<PathBuf>,
-    /// Files of backend definitions, which name tenants and are not changed.
+    /// Files of backend definitions. They name tenants and are not changed.
     pub definitions: Vec<PathBuf>,
-    /// The folder that records started forgets; `None`: nothing is recorded, so after a crash the caller must start
-    /// again.
+    /// The folder that records started forgets. `None`: nothing is recorded, so after a crash the caller must start
+    /// over.
     pub intents: Option<PathBuf>,
     /// Records what was done.
     pub auditor: Option<Arc<Auditor>>,
 }
 
 impl Places {
-    /// The default places beside the file of a SQLite store.
+    /// The default places next to the file of a SQLite store.
     #[must_use]
     pub fn beside(file: &Path) -> Self {
         let beside = |ending: &str| {
@@ -55,7 +55,7 @@ impl Places {
         self
     }
 
-    /// Adds the places beside the fallback of a pair.
+    /// Adds the places next to the fallback of a pair.
     #[must_use]
     pub fn with_fallback(mut self, drift_backups: Option<PathBuf>, ledger: Option<Ledger>) -> Self {
         self.fallback_backups.extend(drift_backups);

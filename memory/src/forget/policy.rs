@@ -11,7 +11,7 @@ pub enum SnapshotPolicy {
     Rewrite,
     /// Delete each.
     Delete,
-    /// Report each and leave it.
+    /// Report each, but leave it.
     Report,
 }
 

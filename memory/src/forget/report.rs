@@ -15,11 +15,11 @@ pub enum StepOutcome {
     Done,
     /// There was nothing.
     Nothing,
-    /// Data was found; nothing was changed, because of the dry run.
+    /// Data was found but not changed, because this is a dry run.
     Found,
-    /// It was left, following the policy.
+    /// It was left, as the policy says.
     Kept,
-    /// No reader sees it any more, but something remains until later.
+    /// No reader can see it any more, but something remains for a while.
     Remains,
     /// It could not be reached.
     OutOfReach,
@@ -36,7 +36,7 @@ pub struct ForgetStep {
     pub path: Option<PathBuf>,
     /// The outcome.
     pub outcome: StepOutcome,
-    /// Number of items of the target: writes, entries, facts, files, records.
+    /// How many items of the target: writes, entries, facts, files, records.
     pub count: u64,
     /// The reason.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ impl ForgetReport {
         self.steps.iter().filter(left).count() as u64
     }
 
-    /// Whether only what the policy keeps is left.
+    /// Whether nothing is left except what the policy keeps.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.left() == 0

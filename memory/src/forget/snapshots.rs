@@ -28,9 +28,9 @@ pub(super) fn step(
     report: &mut ForgetReport,
     changes: bool,
 ) {
-    // A line describes a planned snapshot, and a process may die before or after the file gets its name: each line that
-    // does not rule out the target counts, and the file's content decides. True: the file can hold nothing but the
-    // target.
+    // A line describes a planned snapshot, and its process may have died before or after the file got its name. So
+    // every line that does not rule out the target counts, and the file's content decides. True: the file can hold
+    // nothing but the target.
     let mut files = BTreeMap::<PathBuf, bool>::new();
     let mut folders = BTreeSet::<PathBuf>::new();
     let read = ledger.each(|entry| {
@@ -63,11 +63,11 @@ pub(super) fn step(
         return;
     }
     let edited = ledger.edit(|entry| match fates.get(entry.path.as_path()) {
-        // Another one may have been written there meanwhile; it was recorded first.
+        // Another snapshot may have been written there since; it was recorded first.
         Some(Fate::Gone) => {
             (is_under_way(&entry.path).unwrap_or(true) || entry.path.exists()).then_some(entry)
         }
-        // The lines that do not name only the target describe the file's remaining content.
+        // Lines that name more than the target describe the file's remaining content.
         Some(Fate::Smaller { .. }) if is_named(&entry, target) && files.get(&entry.path) == Some(&false) => {
             None
         }
@@ -81,7 +81,7 @@ pub(super) fn step(
     }
 }
 
-/// Handles one file and reports it. `named`: it can hold nothing but the target.
+/// Handles and reports one file. `named`: it can hold nothing but the target.
 fn of_one(
     path: &PathBuf,
     named: bool,
@@ -123,7 +123,7 @@ fn of_one(
             None
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            // One that held nothing else was removed when it was forgotten, or discarded.
+            // A file that held nothing else was removed when the target was forgotten, or was discarded.
             let why = if named {
                 ""
             } else {
@@ -145,7 +145,7 @@ fn is_named(entry: &LedgerEntry, target: &EraseTarget) -> bool {
         || target.scope().is_none() && entry.tenant.as_ref() == Some(target.tenant())
 }
 
-/// Whether the ledger does not rule out that it holds the target.
+/// Whether the ledger line leaves open that the snapshot holds the target.
 fn may_hold(entry: &LedgerEntry, target: &EraseTarget) -> bool {
     let of_tenant = entry.tenant.as_ref().is_none_or(|tenant| tenant == target.tenant());
     let of_scope = entry.scope.as_ref().is_none_or(|scope| match target.scope() {

@@ -27,8 +27,8 @@ use crate::memory::Memory;
 /// - FGT-37: Every forget is audited with the kind of its target, its digest and the result, but no name.
 ///
 /// # Errors
-/// `unavailable` if it cannot be recorded; the store's errors. If something was done or may have been, it stays recorded
-/// and can be resumed.
+/// `unavailable` if the forget cannot be recorded; the store's errors. If something was or may have been done, the
+/// record stays, and the forget can be resumed.
 pub async fn forget(
     memory: &Memory,
     target: &EraseTarget,
@@ -70,10 +70,10 @@ fn did_nothing(error: &Error, report: &ForgetReport) -> bool {
     !removed && !matches!(error.kind(), Corrupt | Internal | OutcomeUnknown)
 }
 
-/// Completes the forgets that were started and not completed; returns one report per target.
+/// Completes the forgets that were started but not completed. Returns one report per target.
 ///
 /// # Errors
-/// As [`forget`]; `corrupt` for an invalid record.
+/// Those of [`forget`]; `corrupt` for an invalid record.
 pub async fn resume(memory: &Memory, places: &Places, run: Option<&RunContext>) -> Result<Vec<ForgetReport>> {
     let mut reports = Vec::new();
     for (target, policy) in interrupted(places)? {
@@ -82,7 +82,7 @@ pub async fn resume(memory: &Memory, places: &Places, run: Option<&RunContext>) 
     Ok(reports)
 }
 
-/// The forgets that were started and not completed: what [`resume`] would forget.
+/// The forgets that were started but not completed, which [`resume`] would complete.
 ///
 /// # Errors
 /// `unavailable` if they cannot be read; `corrupt` for an invalid record.
@@ -91,7 +91,7 @@ pub fn interrupted(places: &Places) -> Result<Vec<(EraseTarget, ForgetPolicy)>> 
     Ok(intent::pending(folder)?.into_iter().map(|intent| (intent.target, intent.policy)).collect())
 }
 
-/// Gives up the forgets that were started and not completed: what they removed stays removed, the rest stays. Returns
+/// Gives up the forgets that were started but not completed: what they removed stays removed, the rest stays. Returns
 /// their targets.
 ///
 /// # Errors
@@ -105,14 +105,14 @@ pub fn abandon(places: &Places) -> Result<Vec<EraseTarget>> {
     Ok(targets)
 }
 
-/// Number of forgets recorded in this folder ([`Places::intents`]) that were started and not completed: their process
-/// died, or is still running.
+/// How many forgets recorded in this folder ([`Places::intents`]) were started but not completed: their process died,
+/// or is still running.
 #[must_use]
 pub fn unfinished(folder: &Path) -> usize {
     intent::count(folder)
 }
 
-/// Reports what there is of a target, and changes nothing.
+/// Reports what exists of a target, without changing anything.
 ///
 /// # Behavior
 /// - FGT-39: A dry run changes nothing and reports what there is.
@@ -146,7 +146,7 @@ async fn steps(
     report: &mut ForgetReport,
 ) -> Result<()> {
     let _turn = places.intents.as_deref().map(intent::turn).transpose()?;
-    // Queued writes come first: otherwise they would be replayed to the store after it has forgotten.
+    // Queued writes go first; otherwise they would be replayed to the store after it has forgotten.
     #[cfg(feature = "sqlite")]
     for journal in places.journals.iter().filter(|journal| journal.is_file()) {
         match crate::fallback::erase_journaled(journal, target) {
@@ -160,7 +160,7 @@ async fn steps(
     Ok(())
 }
 
-/// The places beside the store, and beside the fallback of a pair.
+/// The places next to the store, and next to the fallback of a pair.
 fn around(
     target: &EraseTarget,
     places: &Places,

@@ -8,11 +8,11 @@ use memory_core::{DeleteOptions, EraseTarget, GetOptions, Result, RunContext, Sc
 use super::report::{ForgetReport, StepOutcome};
 use crate::memory::Memory;
 
-/// The limitation of a store without tombstones.
+/// What a store without tombstones cannot do.
 const NO_TOMBSTONES: &str = "the store can delete but not erase: an older copy may bring the data back, and what its engine \
      keeps of deleted rows stays until it is reclaimed";
 
-/// Counts what there is of a target.
+/// Counts what exists of a target.
 pub(super) async fn look(memory: &Memory, target: &EraseTarget, report: &mut ForgetReport) -> Result<()> {
     match target {
         EraseTarget::Key { scope, key } => {
@@ -107,7 +107,7 @@ pub(super) async fn step(memory: &Memory, target: &EraseTarget, report: &mut For
     Ok(())
 }
 
-/// Facts of a conversational layer. Where there are entries too, the facts are among them, and went with them.
+/// Facts of a conversational layer. If the store has entries too, the facts are among them and were removed with them.
 pub(super) async fn facts(
     memory: &Memory,
     target: &EraseTarget,

@@ -17,7 +17,7 @@ pub(super) struct LastSnapshot {
     holding: Holding,
 }
 
-/// Removes unfinished files of killed sweeps.
+/// Removes unfinished files of sweeps that were killed.
 pub(super) fn clean(options: &GcOptions) {
     if let Some(folder) = options.snapshot_to.as_ref().filter(|folder| folder.is_dir())
         && let Err(error) = clean_last(folder)
@@ -38,10 +38,10 @@ fn made(folder: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Writes a scope's last snapshot, all of it or none; `None`: not requested, or the scope is a run's, which no snapshot
-/// contains. `is_first`: the first of the sweep, so that the folder may have to be recorded.
+/// Writes a scope's last snapshot, completely or not at all. `None` if it was not requested or the scope is a run's,
+/// which no snapshot contains. `is_first`: the first of the sweep, so the folder may have to be recorded.
 ///
-/// The file name reveals no tenant and no id; they are in the file, which is as private as the store.
+/// The file name reveals neither tenant nor id; they are in the file, which is as private as the store.
 pub(super) async fn snapshot(
     provider: &dyn Provider,
     scope: &Scope,
@@ -65,7 +65,8 @@ pub(super) async fn snapshot(
     Ok(Some(LastSnapshot { path, holding }))
 }
 
-/// Whether the store still holds what was written after its eviction failed: facet by facet, whole or not at all.
+/// Whether the store still holds what was saved, after the eviction failed: each facet is there as a whole or not at
+/// all.
 pub(super) async fn is_still_there(
     provider: &dyn Provider,
     scope: &Scope,
@@ -76,7 +77,7 @@ pub(super) async fn is_still_there(
         && Holding::of(provider, scope).await.is_ok_and(|held| held == last.holding)
 }
 
-/// Removes a last snapshot of a scope that the store still has, and then its line.
+/// Removes the last snapshot of a scope that the store still has, then its line.
 pub(super) fn discard(last: &LastSnapshot, options: &GcOptions) {
     let removed = fs::remove_file(&last.path);
     let noted = match &options.ledger {

@@ -1,7 +1,7 @@
-//! Garbage collection: evicts scopes that were unused for long, or that no longer fit into a store.
+//! Garbage collection: evicts scopes that have been unused for long, or that no longer fit into a store.
 //!
 //! [`sweep`] checks every scope of a provider that serves `eviction`, and the provider checks again at each eviction,
-//! so a late or wrong policy evicts nothing that is in use. `docs/gc.md` is the page for operators; GCP-1 to GCP-10 in
+//! so a late or wrong policy evicts nothing that is in use. `docs/gc.md` is for operators; GCP-1 to GCP-10 in
 //! `docs/spec/lifecycle.md` are the promises.
 //!
 //! ```

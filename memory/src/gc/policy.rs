@@ -7,14 +7,14 @@ use memory_core::TenantId;
 
 use crate::snapshot::Ledger;
 
-/// Default idle time before a scope may be evicted for lack of space.
+/// Default idle time before a scope may be evicted to save space.
 const MIN_IDLE: Duration = Duration::from_secs(86_400);
 
 /// Which scopes to evict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GcPolicy {
-    /// Evict scopes unused for this long; `None`: none for that reason.
+    /// Evict scopes unused for this long; `None`: never for that reason.
     pub idle: Option<Duration>,
     /// Bytes for all scopes together; `None`: unlimited.
     pub max_bytes: Option<u64>,
@@ -52,7 +52,7 @@ pub struct GcOptions {
     pub tenant: Option<TenantId>,
     /// Report what would be evicted, and change nothing.
     pub dry_run: bool,
-    /// The folder where each durable scope is saved before eviction; `None`: scopes are not saved. Created if missing,
+    /// The folder where each durable scope is saved before eviction; `None` to save nothing. Created if missing,
     /// readable only by its owner.
     pub snapshot_to: Option<PathBuf>,
     /// The ledger that records these snapshots.

@@ -81,10 +81,10 @@ pub struct GcReport {
     pub evicted_bytes: u64,
     /// The first thousand of them.
     pub victims: Vec<GcVictim>,
-    /// Scopes idle for long enough according to their stored use, but possibly used since, within the slack: they are
-    /// evicted later.
+    /// Scopes idle for long enough by their stored use, but possibly used since, within the slack. They are evicted
+    /// later.
     pub within_slack: u64,
-    /// Scopes that were not evicted: used meanwhile, in use, or already gone.
+    /// Scopes that were not evicted: used in the meantime, in use, or already gone.
     pub kept: u64,
     /// The first thousand of them.
     pub kept_scopes: Vec<NotEvicted>,
@@ -97,12 +97,12 @@ pub struct GcReport {
     pub snapshots: u64,
     /// Bytes over `max_bytes` that could not be freed, because their scopes are in use or were used recently.
     pub over: u64,
-    /// Space freed besides; nothing in a dry run.
+    /// Space freed in addition; nothing in a dry run.
     pub reclaimed: Option<Reclaimed>,
 }
 
 impl GcReport {
-    /// Whether every scope to evict was evicted, and the rest fits.
+    /// Whether every scope to evict was evicted and the rest fits.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         !self.stopped && self.failed == 0 && self.over == 0
@@ -124,7 +124,7 @@ impl GcReport {
         }
     }
 
-    /// `snapshot`: kept, because the scope may be gone.
+    /// `snapshot` was kept, because the scope may be gone.
     pub(super) fn add_failed(
         &mut self,
         scope: &Scope,

@@ -49,7 +49,7 @@ impl fmt::Debug for GcControl {
 }
 
 impl GcControl {
-    /// Calls `show` from time to time, at the latest after each eviction; it should return immediately.
+    /// Calls `show` from time to time, at least after each eviction. It should return immediately.
     #[must_use]
     pub fn with_progress(mut self, show: impl Fn(&GcProgress) + Send + Sync + 'static) -> Self {
         self.show = Some(Arc::new(show));
@@ -69,7 +69,7 @@ impl GcControl {
         self.busy.load(Ordering::SeqCst)
     }
 
-    /// Ends the sweep soon, between two scopes; its evictions so far remain.
+    /// Ends the sweep soon, between two scopes; evictions so far stay.
     pub fn stop(&self) {
         self.stop.stop();
     }
@@ -82,13 +82,13 @@ struct Sweep<'a> {
     control: &'a GcControl,
     now: Timestamp,
     report: GcReport,
-    /// Whether the ledger has the folder of last snapshots.
+    /// Whether the ledger knows the folder of last snapshots.
     is_noted: bool,
 }
 
 /// Evicts the scopes of a store that the policy does not keep, and frees their space.
 ///
-/// The clock is read once; the store uses its own at each eviction. Memory is bounded whatever the number of scopes.
+/// The clock is read once; the store uses its own at each eviction. Memory is bounded however many scopes there are.
 ///
 /// # Behavior
 /// - GCP-1: Scopes not used for the idle time are evicted, in the order of tenant, kind and id.
@@ -102,8 +102,8 @@ struct Sweep<'a> {
 /// - GCP-8: Runs whose process died are ordinary scopes here: they are evicted by idle time.
 ///
 /// # Errors
-/// `capability_unsupported` for a store without eviction, or without a list of tenants if none is named; `unavailable`,
-/// `corrupt` if scopes cannot be listed. A failure for one scope is in the report.
+/// `capability_unsupported` for a store without eviction, or without a list of tenants if no tenant is named;
+/// `unavailable`, `corrupt` if scopes cannot be listed. Failures of single scopes are in the report.
 pub async fn sweep(
     provider: &dyn Provider,
     options: &GcOptions,
@@ -153,7 +153,7 @@ impl Drop for Busy<'_> {
 }
 
 impl Sweep<'_> {
-    /// The time that long ago.
+    /// The time that long before now.
     fn ago(&self, idle: Duration) -> Timestamp {
         let millis = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
         Timestamp::from_millis_clamped(self.now.as_millis().saturating_sub(millis))
@@ -195,7 +195,7 @@ impl Sweep<'_> {
     async fn by_size(&mut self) -> Result<()> {
         let Some(max_bytes) = self.options.policy.max_bytes else { return Ok(()) };
         let since = self.ago(self.options.policy.min_idle);
-        // In a dry run the idle rule's victims are still there.
+        // In a dry run, the victims of the idle rule are still there.
         let by_idle = self.options.policy.idle.filter(|_| self.options.dry_run).map(|idle| self.ago(idle));
         let mut after: Option<Place> = None;
         loop {
@@ -253,9 +253,9 @@ impl Sweep<'_> {
             }
         };
         victim.snapshot = last.as_ref().map(|last| last.path.clone());
-        // A use after the snapshot is after `since`, so what is evicted is what was saved.
+        // Any use after the snapshot is later than `since`, so what is evicted is what was saved.
         let outcome = self.provider.evict(&victim.scope, since).await;
-        // If the store still has the scope, the file is not needed; if it may be gone, the file is kept.
+        // If the store still has the scope, the file is not needed; if the scope may be gone, the file is kept.
         let needless = match (&outcome, &last) {
             (Ok(EvictOutcome::Kept(_)), Some(last)) => Some(last),
             (Err(error), Some(last))
@@ -279,7 +279,7 @@ impl Sweep<'_> {
         }
         if let Some(last) = needless {
             last_snapshot::discard(last, self.options);
-            // It may have been the only line with the folder.
+            // That may have been the only line that recorded the folder.
             self.is_noted = false;
         }
     }
@@ -292,7 +292,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Walks through every scope of a store with its use, by tenant, kind and id, page by page.
+/// Walks through every scope of a store and its use, by tenant, kind and id, page by page.
 struct Walk<'a> {
     provider: &'a dyn Provider,
     tenants: VecDeque<TenantId>,
@@ -332,7 +332,7 @@ impl<'a> Walk<'a> {
             let page = self.provider.scope_uses(tenant, query).await?;
             self.page_is_last = page.next.is_none();
             self.cursor = page.next;
-            // What the host keeps is never unused: it goes with its tenant.
+            // The host's scopes never count as unused: they go with their tenant.
             self.page = page.scopes.into_iter().filter(|found| found.scope.kind != ScopeKind::Host).collect();
         }
     }

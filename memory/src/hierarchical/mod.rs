@@ -1,4 +1,4 @@
-//! Sessions and a graph of knowledge per agent (feature `hierarchical`): `docs/hierarchical.md`.
+//! Sessions and a knowledge graph per agent (feature `hierarchical`): `docs/hierarchical.md`.
 
 mod open;
 pub(crate) mod tenants;

@@ -1,4 +1,4 @@
-//! The graphs of tenants, opened once for all runs that share a backend, with the indexes of recall.
+//! The graphs of tenants, opened once for all runs that share a backend, with the indexes for recall.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,10 +10,10 @@ use crate::system::{RandomIds, SystemClock};
 
 /// Most tenants whose graphs stay open.
 const MAX_TENANTS: usize = 16;
-/// Limit of the indexes of recall of a tenant beyond that of the graph in use.
+/// Memory limit of a tenant's recall indexes, beyond that of the graph in use.
 const RECALL_BYTES: usize = DEFAULT_MEMORY_BYTES / 4;
 
-/// The graphs of a tenant, and recall over them.
+/// The graphs of a tenant, and recall across them.
 #[derive(Debug)]
 pub(crate) struct TenantGraphs {
     graphs: Arc<SqlGraphs>,

@@ -1,4 +1,4 @@
-//! Progress of a long operation, and stopping it.
+//! The progress of a long operation, and how to stop it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// Calls `show` from time to time, at the latest after each scope; it should return immediately.
+    /// Calls `show` from time to time, at least after each scope. It should return immediately.
     #[must_use]
     pub fn with_progress(mut self, show: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.show = Some(Arc::new(show));

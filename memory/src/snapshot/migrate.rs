@@ -56,35 +56,35 @@ pub struct MigrateReport {
     pub dry_run: bool,
     /// Scopes checked.
     pub scopes: u64,
-    /// Outcomes for these scopes' entries.
+    /// The outcomes for these scopes' entries.
     pub entries: FacetReport,
-    /// Outcomes for these scopes' databases.
+    /// The outcomes for these scopes' databases.
     pub databases: FacetReport,
     /// Records stored.
     pub records: u64,
     /// Facets that were copied and found equal on both sides.
     pub verified: u64,
-    /// Facets that differ after copying, because one side was written to meanwhile or does not preserve what it is
-    /// given.
+    /// Facets that differ after copying, because one side was written to in the meantime or does not preserve what it
+    /// is given.
     pub mismatched: u64,
     /// The first thousand of them.
     pub mismatched_scopes: Vec<ScopeNote>,
-    /// Scopes with other content in the target.
+    /// Scopes whose content in the target differs.
     pub conflicts: u64,
     /// The first thousand of them.
     pub conflicting_scopes: Vec<Scope>,
-    /// Scopes with other content in the target that were kept, as requested.
+    /// Scopes whose content in the target differs and was kept, as requested.
     pub kept: u64,
     /// The first thousand of them.
     pub kept_scopes: Vec<Scope>,
-    /// Scopes with content, in the migrated facets, only in the target; `None`: unknown, because the target does not
+    /// Scopes with content, in the migrated facets, only in the target; `None` if unknown, because the target does not
     /// list its tenants.
     pub only_in_target: Option<u64>,
     /// The first thousand of them.
     pub only_in_target_scopes: Vec<Scope>,
     /// How many of them were deleted, as requested, or would be.
     pub deleted_extra: u64,
-    /// Facets that could not be read or stored; nothing of them was changed.
+    /// Facets that could not be read or stored; the target's were not changed.
     pub failed: u64,
     /// The first thousand of them.
     pub failed_scopes: Vec<ScopeNote>,
@@ -95,14 +95,14 @@ pub struct MigrateReport {
 }
 
 impl MigrateReport {
-    /// Whether everything requested is in the target as it is in the source. What else the target has is in
+    /// Whether everything requested is the same in the target as in the source. Anything else that the target has is in
     /// `only_in_target`.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.conflicts == 0 && self.mismatched == 0 && self.failed == 0 && self.not_carried.is_empty()
     }
 
-    /// What was done with a facet. One that cannot be read or stored is noted, and nothing is done with it.
+    /// The outcome for a facet. If it cannot be read or stored, that is noted and nothing is done with it.
     fn step(&mut self, scope: &Scope, done: Result<Step>) -> Result<Step> {
         match done {
             Err(error) if is_of_the_scope(&error) => {
@@ -135,9 +135,9 @@ impl MigrateReport {
 ///   and [`restore`](super::restore).
 ///
 /// # Errors
-/// `conflict` for scopes with other content in the target; `capability_unsupported` for a store that cannot import a
-/// scope as a whole, for a source that does not list its tenants, and for such a target if extra scopes are to be
-/// removed; `unavailable`: the stores' errors, or it was stopped.
+/// `conflict` for scopes with different content in the target; `capability_unsupported` for a store that cannot import
+/// a scope as a whole, for a source that does not list its tenants, and for such a target if extra scopes are to be
+/// removed; `unavailable` if it was stopped; the stores' errors.
 pub async fn migrate(
     from: &dyn Provider,
     to: &dyn Provider,
@@ -233,7 +233,7 @@ impl Moving<'_> {
         Ok(())
     }
 
-    /// The digest of the records that the target accepts of a scope, and the number of others.
+    /// The digest of those records of a scope that the target accepts, and how many others there are.
     async fn digest(
         &self,
         scope: &Scope,
@@ -275,7 +275,7 @@ impl Moving<'_> {
             (held, _) => {
                 let (wanted, left_out) = self.digest(scope, source, buried).await?;
                 if wanted.entries == 0 && (left_out > 0 || buried.source_is_before) {
-                    // All that the target has was written after it forgot everything in the source.
+                    // Everything in the target was written after it forgot all that the source has.
                     if applies {
                         report.forgotten_records += left_out;
                     }
@@ -302,7 +302,7 @@ impl Moving<'_> {
         let stored = self.target.entries(scope, self.control).await?.unwrap_or_default();
         let mut is_same = copied.same_content(&stored) || copied.entries == 0 && stored.entries == 0;
         if !is_same {
-            // Entries that expired meanwhile are gone on both sides.
+            // Entries that have expired since are gone on both sides.
             let (now, _) = self.digest(scope, source, buried).await?;
             is_same = now.same_content(&stored);
         }
@@ -369,7 +369,7 @@ impl Moving<'_> {
         Ok(step)
     }
 
-    /// The dump of a scope's database, and what it says that it does not contain.
+    /// The dump of a scope's database, collecting what it says it does not contain.
     async fn heard(&self, source: &dyn SqlFacet, scope: &Scope, told: &Told) -> Result<DumpStream> {
         let dump = source.dump(scope).await?;
         Ok(Box::pin(Heard { dump, told: Arc::clone(told), control: self.control.clone() }))
@@ -424,10 +424,10 @@ impl Stream for Digested {
     }
 }
 
-/// Most omissions of a dump reported for one scope.
+/// Most omissions reported from one scope's dump.
 const MAX_REPORTED: usize = 1_000;
 
-/// What a dump says that it does not contain.
+/// What a dump says it does not contain.
 type Told = Arc<Mutex<Vec<String>>>;
 
 /// A dump whose lines about omissions are collected.

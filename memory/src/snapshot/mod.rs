@@ -1,7 +1,7 @@
 //! Snapshots of a store, restoring them, and migrating between stores.
 //!
-//! [`write()`] streams every durable scope of a provider, both durable facets, into one file of JSON Lines, and
-//! [`restore`] reads it back, into a store of the same kind or, for entries, of another. [`migrate`] copies from store
+//! [`write()`] streams every durable scope of a provider, with both durable facets, into one file of JSON Lines.
+//! [`restore`] reads it back into a store of the same kind or, for entries, of another. [`migrate`] copies from store
 //! to store without a file in between. All three use only a provider's facets, so they work with your own too.
 //! `docs/spec/snapshot.md` specifies them as SNP-1 to SNP-24, and the file byte by byte.
 //!

@@ -18,7 +18,7 @@ pub struct ScopeNote {
     pub reason: String,
 }
 
-/// What of a scope was not copied.
+/// What was not copied of a scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NotCarried {
@@ -50,7 +50,7 @@ pub(super) fn add<T>(count: &mut u64, first: &mut Vec<T>, note: T) {
     }
 }
 
-/// Keeps what of a scope was not copied, if anything, of the first thousand scopes.
+/// Keeps what was not copied of a scope, if anything, for the first thousand scopes.
 pub(super) fn add_lost(lost: &mut Vec<NotCarried>, scope: &Scope, what: Vec<String>) {
     if !what.is_empty() && lost.len() < MAX_NAMED {
         lost.push(NotCarried { scope: scope.clone(), what });

@@ -26,7 +26,7 @@ use crate::system::SystemClock;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RestoreOptions {
-    /// What to do with a facet of a scope that has other content.
+    /// What to do with a facet of a scope whose content differs.
     pub on_different: OnDifferent,
     /// Only this tenant's scopes.
     pub tenant: Option<TenantId>,
@@ -34,7 +34,7 @@ pub struct RestoreOptions {
     pub scope: Option<Scope>,
     /// Check the file and report what would be done.
     pub dry_run: bool,
-    /// The current time, for entries that have expired since; `None`: this host's clock.
+    /// The current time, for entries that have expired since; `None` for this host's clock.
     pub now: Option<Timestamp>,
 }
 
@@ -63,25 +63,25 @@ pub struct RestoreReport {
     pub taken_at: Option<Timestamp>,
     /// Scopes of the snapshot that were checked.
     pub scopes: u64,
-    /// Outcomes for these scopes' entries.
+    /// The outcomes for these scopes' entries.
     pub entries: FacetReport,
-    /// Outcomes for these scopes' databases.
+    /// The outcomes for these scopes' databases.
     pub databases: FacetReport,
     /// Records stored.
     pub records: u64,
-    /// Scopes with other content; they are restored only if requested.
+    /// Scopes whose content differs; they are restored only if requested.
     pub conflicts: u64,
     /// The first thousand of them.
     pub conflicting_scopes: Vec<Scope>,
-    /// Scopes with other content that were kept, as requested.
+    /// Scopes whose content differs and was kept, as requested.
     pub kept: u64,
     /// The first thousand of them.
     pub kept_scopes: Vec<Scope>,
-    /// Scopes that the snapshot names without containing them.
+    /// Scopes that the snapshot names but does not contain.
     pub skipped: u64,
     /// The first thousand of them.
     pub skipped_scopes: Vec<ScopeNote>,
-    /// Facets that the target refused; nothing of them was changed.
+    /// Facets that the target refused; they were not changed.
     pub failed: u64,
     /// The first thousand of them.
     pub failed_scopes: Vec<ScopeNote>,
@@ -109,8 +109,8 @@ impl RestoreReport {
 
 /// Restores a snapshot into a store.
 ///
-/// Reads the whole file before it writes, and again while writing. Occupies a thread of the executor while it reads and
-/// digests.
+/// Reads the whole file before writing anything, and again while writing. Occupies a thread of the executor while it
+/// reads and digests.
 ///
 /// # Behavior
 /// - SNP-11: A file that is truncated, reordered, changed in any bit or not of this format is `corrupt`.
@@ -126,9 +126,9 @@ impl RestoreReport {
 /// - SNP-20: A restore can be limited to a tenant or a scope; a dry run writes nothing.
 ///
 /// # Errors
-/// `corrupt` for an invalid snapshot; `conflict` for scopes with other content; `capability_unsupported` for a store
-/// that cannot import a scope as a whole; `unavailable`: the store's errors, or it was stopped. Scopes before that are
-/// restored.
+/// `corrupt` for an invalid snapshot; `conflict` for scopes with different content; `capability_unsupported` for a
+/// store that cannot import a scope as a whole; `unavailable` if it was stopped; the store's errors. Scopes before the
+/// error are restored.
 pub async fn restore<R: BufRead + Seek + Send + 'static>(
     to: &dyn Provider,
     file: R,
@@ -148,7 +148,7 @@ pub async fn restore<R: BufRead + Seek + Send + 'static>(
         control,
         now: options.now.unwrap_or_else(|| SystemClock.now()),
     };
-    // All conflicts are found before anything is written.
+    // Find all conflicts before writing anything.
     let plans = options.dry_run || options.on_different == OnDifferent::Refuse;
     let mut planned = restoring.pass(if plans { Pass::Plan } else { Pass::Check }).await?;
     planned.dry_run = options.dry_run;
@@ -170,7 +170,7 @@ pub async fn restore<R: BufRead + Seek + Send + 'static>(
 enum Pass {
     /// Checking the file.
     Check,
-    /// Finding out what would be done.
+    /// Find out what would be done.
     Plan,
     /// Restoring.
     Apply,
@@ -178,7 +178,7 @@ enum Pass {
 
 struct Restoring<'a, R> {
     provider: &'a dyn Provider,
-    /// When the snapshot was taken; at least the time of the tombstones in it, in case two clocks differ.
+    /// When the snapshot was taken, but not before its own tombstones, in case two clocks differ.
     taken: Timestamp,
     target: Target<'a>,
     file: File<R>,
@@ -190,12 +190,12 @@ struct Restoring<'a, R> {
 /// A scope of the file, with its digests.
 struct Read {
     scope: Scope,
-    /// Of the records that have not expired; `None`: the snapshot does not cover entries.
+    /// Covers the records that have not expired; `None` if the snapshot does not cover entries.
     entries: Option<EntriesDigest>,
-    /// `None`: the snapshot does not cover databases; inner `None`: the scope has none.
+    /// `None` if the snapshot does not cover databases; inner `None` if the scope has none.
     sql: Option<Option<SqlDigest>>,
     not_carried: Vec<String>,
-    /// Number of records left out.
+    /// How many records were left out.
     forgotten: u64,
 }
 
@@ -253,7 +253,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
             }
             report.forgotten_records += read.forgotten;
             let (mut what, dialect) = (read.not_carried.clone(), lock(&self.file).header.sql_dialect);
-            // Entries written under a key after it was forgotten are unknown to the snapshot.
+            // The snapshot knows nothing of entries written under a key after it was forgotten.
             let mut later = Vec::new();
             let entries = match (&read.entries, self.target.backend) {
                 (Some(wanted), Some(_)) => {

@@ -19,7 +19,7 @@ use crate::hex::hex;
 pub(crate) enum Held {
     /// Nothing.
     Nothing,
-    /// Something, besides other content. For a rewritten snapshot, its new digest and size.
+    /// Something, among other content. For a rewritten snapshot, with its new digest and size.
     Some {
         /// Its digest now.
         sha256: String,
@@ -62,8 +62,8 @@ pub(crate) fn holds(path: &Path, target: &EraseTarget) -> Result<Held> {
     copy(&mut Scanner::open(open(path)?)?, std::io::sink(), target).map(|(held, _)| held)
 }
 
-/// Replaces a snapshot by one without the target, as a whole or not at all, or removes it if it contains nothing else.
-/// The time at which it was taken is kept.
+/// Replaces a snapshot with one that lacks the target, completely or not at all, or removes it if it contains nothing
+/// else. The time at which it was taken stays.
 pub(crate) fn rewrite(path: &Path, target: &EraseTarget) -> Result<Held> {
     let place = Place::of(path)?;
     place.clean()?;

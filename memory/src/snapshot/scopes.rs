@@ -11,9 +11,9 @@ use memory_core::{Cursor, Provider, ReadSnapshot, Result, Scope, ScopesQuery, Te
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) scope: Scope,
-    /// Bytes of its entries; `None`: it has none.
+    /// Bytes of its entries; `None` if it has none.
     pub(super) entries: Option<u64>,
-    /// Bytes of its database; `None`: it has none.
+    /// Bytes of its database; `None` if it has none.
     pub(super) sql: Option<u64>,
 }
 
@@ -46,12 +46,12 @@ struct Side {
 /// Walks through a store.
 pub(super) struct Walk<'a> {
     provider: &'a dyn Provider,
-    /// The snapshot in which entries are read.
+    /// The snapshot that entries are read from.
     as_of: Option<Arc<dyn ReadSnapshot>>,
     /// The only tenant to list.
     only_tenant: Option<TenantId>,
     only_scope: Option<Scope>,
-    /// Whether the only scope was checked.
+    /// Whether the only scope has been checked.
     has_looked: bool,
     tenants: VecDeque<TenantId>,
     last_tenant: Option<TenantId>,
@@ -101,8 +101,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A single scope, whose entries are counted now instead of listing. One without entries now may have had some in
-    /// the snapshot.
+    /// A single scope. Its entries are counted now instead of listed; if it has none now, it may have had some in the
+    /// snapshot.
     async fn alone(&self, scope: &Scope) -> Result<Option<Found>> {
         let counts = self.provider.capabilities().stats && scope.kind.is_durable();
         let Some(backend) = self.provider.backend().filter(|_| counts) else { return Ok(None) };
@@ -142,7 +142,7 @@ impl<'a> Walk<'a> {
             let mut page = self.provider.tenants(self.last_tenant.as_ref(), MAX_PAGE).await?;
             self.no_more_tenants = page.len() < MAX_PAGE;
             if let Some(as_of) = &self.as_of {
-                // Some may be empty by now, and some have only databases.
+                // By now some may be empty, and some have only databases.
                 let then = as_of.tenants(self.last_tenant.as_ref(), MAX_PAGE).await?;
                 self.no_more_tenants &= then.len() < MAX_PAGE;
                 page.extend(then);

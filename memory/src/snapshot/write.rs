@@ -29,17 +29,17 @@ use crate::system::SystemClock;
 /// Lines between two progress reports.
 const SHOW_EVERY: u64 = 1_024;
 
-/// The scope and limits of a snapshot.
+/// What a snapshot covers, and its limits.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SnapshotOptions {
-    /// Only this tenant's scopes; `None`: every tenant's, if the store lists them.
+    /// Only this tenant's scopes; `None` for every tenant's, if the store lists them.
     pub tenant: Option<TenantId>,
     /// Only this scope.
     pub scope: Option<Scope>,
-    /// Skip larger scopes, in bytes; `None`: skip none.
+    /// Skip scopes larger than this, in bytes; `None` to skip none.
     pub max_scope_bytes: Option<u64>,
-    /// The time for its header; `None`: now, by this host's clock.
+    /// The time for its header; `None` for now, by this host's clock.
     pub taken_at: Option<Timestamp>,
 }
 
@@ -70,11 +70,11 @@ pub struct SnapshotReport {
     pub bytes: u64,
     /// The overall digest from its last line, which identifies it.
     pub sha256: String,
-    /// Number of scopes not contained.
+    /// How many scopes it does not contain.
     pub skipped: u64,
     /// The first thousand of them.
     pub skipped_scopes: Vec<ScopeNote>,
-    /// Scopes whose database is not completely contained: the first thousand.
+    /// The first thousand scopes whose database is not completely contained.
     pub not_carried: Vec<NotCarried>,
 }
 
@@ -121,7 +121,7 @@ struct Out<'w, W> {
 
 /// Streams every durable scope of a store.
 ///
-/// Occupies a thread of the executor while it writes and digests; use a file or pipe that accepts bytes quickly.
+/// Occupies a thread of the executor while it writes and digests, so use a file or pipe that accepts bytes quickly.
 ///
 /// # Behavior
 /// - SNP-1: Every agent's and user's scope that holds live entries or has a SQL database is in the snapshot or named as
@@ -135,8 +135,8 @@ struct Out<'w, W> {
 /// - SNP-9: Two snapshots of a store that was not used in between differ only in their header and in the overall digest.
 ///
 /// # Errors
-/// `capability_unsupported` for a store without the two facets, or without a list of tenants if none is named;
-/// `unavailable`: `to` cannot be written, the store's errors, or it was stopped.
+/// `capability_unsupported` for a store with neither facet, or without a list of tenants if no tenant is named;
+/// `unavailable` if `to` cannot be written or it was stopped; the store's errors.
 pub async fn write<W: Write + Send>(
     from: &dyn Provider,
     to: &mut W,
@@ -154,7 +154,7 @@ pub async fn write<W: Write + Send>(
     if sections.is_empty() {
         return Err(Error::unsupported("snapshot", from.name()));
     }
-    // Before reading, so that anything forgotten meanwhile counts as forgotten after the copy.
+    // Taken before reading, so that anything forgotten meanwhile counts as forgotten after the copy.
     let created_at = options.taken_at.unwrap_or_else(|| SystemClock.now());
     let as_of = if capabilities.read_snapshot { Some(from.read_snapshot().await?) } else { None };
     let of = match (&options.scope, &options.tenant) {
@@ -350,7 +350,7 @@ impl<W: Write + Send> Out<'_, W> {
     }
 }
 
-/// The line of a scope's record, with this number, checked to be readable.
+/// The line of a scope's record with this number, after checking that it can be read back.
 fn readable(record: &mut Record, passed: &mut Passed, number: u64) -> std::result::Result<String, Trouble> {
     let line = line_of(record).and_then(|line| passed.take(line.as_bytes()).map(|_| line));
     line.map_err(|error| {
@@ -362,7 +362,7 @@ fn readable(record: &mut Record, passed: &mut Passed, number: u64) -> std::resul
     })
 }
 
-/// A dump's line as a line of the file, including its line feed.
+/// A dump line as a line of the file, including its line feed.
 fn framed(line: &[u8]) -> Vec<u8> {
     let is_json = !line.contains(&b'\n')
         && serde_json::from_slice::<&RawValue>(line).is_ok_and(|raw| raw.get().len() == line.len());

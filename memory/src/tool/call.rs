@@ -9,8 +9,8 @@ use super::ops::ToolOp;
 use crate::audit::Facts;
 
 impl MemoryTool {
-    /// Answers one call. For any input the result is one JSON object: the operation's answer or `{"error": {"code",
-    /// "message", "details", "retryable"}}`.
+    /// Answers one call. Whatever the input, the result is one JSON object: the operation's answer or `{"error":
+    /// {"code", "message", "details", "retryable"}}`.
     pub async fn call(&self, input: &str) -> String {
         let mut facts = self.facts(input);
         let result = self.observed(input, facts.as_mut()).await;
@@ -56,7 +56,7 @@ impl MemoryTool {
             .map(|auditor| Facts::begin(auditor, &self.run, self.memory.capabilities().sql_dialect, input))
     }
 
-    /// The answer, naming the backend that gave it instead of another.
+    /// The answer, naming the backend if another one answered.
     #[cfg(feature = "sqlite")]
     async fn observed(&self, input: &str, mut facts: Option<&mut Facts<'_>>) -> Result<String> {
         let (result, who) = crate::fallback::observe(self.answer_to(input, facts.as_deref_mut())).await;

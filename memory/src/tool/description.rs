@@ -1,4 +1,4 @@
-//! The description of the tool for a model.
+//! The tool's description for a model.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,8 @@ impl MemoryTool {
         flat(&self.detailed_schema())
     }
 
-    /// [`MemoryTool::schema`] with the whole schema of each field, for [`tool_in_form`](crate::schemas::tool_in_form).
+    /// [`MemoryTool::schema`] with the complete schema of each field, for
+    /// [`tool_in_form`](crate::schemas::tool_in_form).
     #[must_use]
     pub fn detailed_schema(&self) -> Value {
         let mut kinds = self.memory_kinds();
@@ -53,7 +54,7 @@ impl MemoryTool {
     }
 }
 
-/// The tool's description for a model: each operation in a line, with its fields.
+/// The tool's description for a model: one line per operation, with its fields.
 #[must_use]
 pub fn tool_description() -> String {
     describe_ops(ToolOp::ALL, |_, _| true)

@@ -1,5 +1,5 @@
-//! The operations on shared state. What an agent notes has the trust that the operator's policy gives it, never one that the
-//! call names.
+//! The operations on shared state. An agent's notes have the trust that the operator's policy gives them, never one
+//! named in the call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use crate::governed::{
 };
 use crate::policy::SharedAccess;
 
-/// Rows that are offered for a deferred write.
+/// How many rows are offered for a deferred write.
 const OFFERED: usize = 3;
 
 type Opened = (Space, PromotionPipeline);
@@ -56,7 +56,7 @@ struct RowAnswer<'a> {
     aliases: Vec<&'a str>,
 }
 
-/// What alone exceeds the answer, without its large parts.
+/// An item too large for an answer on its own, without its large parts.
 #[derive(Serialize)]
 struct Large<'a> {
     id: &'a str,
@@ -71,7 +71,7 @@ struct EventAnswer<'a> {
     by: &'a Actor,
     observed_at: Timestamp,
     recorded_at: Timestamp,
-    /// The note's words; `null`: erased.
+    /// The note's text; `null` if erased.
     note: Option<&'a str>,
     payload: &'a BTreeMap<String, Value>,
     reason: &'a str,
@@ -90,7 +90,7 @@ struct DeferredAnswer<'a> {
     id: &'a str,
     status: PendingStatus,
     agent: &'a str,
-    /// The note's words; `null`: erased.
+    /// The note's text; `null` if erased.
     note: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bucket: Option<Bucket>,
@@ -102,14 +102,14 @@ struct DeferredAnswer<'a> {
     expires_at: Timestamp,
 }
 
-/// A row that another belongs to, or that is forgotten.
+/// A row that another belongs to, or that was forgotten.
 #[derive(Serialize)]
 struct Named<'a> {
     bucket: Bucket,
     id: &'a str,
 }
 
-/// What became of a request, with the rows that it may mean.
+/// The outcome of a request, with the rows that it may mean.
 #[derive(Serialize)]
 struct Became {
     #[serde(flatten)]
@@ -119,7 +119,7 @@ struct Became {
 }
 
 impl MemoryTool {
-    /// The space that the operator names, of this run's tenant, and its pipeline.
+    /// The space that the operator names, in this run's tenant, and its pipeline.
     pub(super) async fn shared_space(&self, op: ToolOp) -> Result<Opened> {
         self.granted(op)?;
         if !self.serves(op, &self.memory.capabilities()) {
@@ -170,7 +170,7 @@ impl MemoryTool {
                     reason => ("rejected", reason, outcomes),
                 },
                 Ok(None) => ("later", Some("another process promotes it now".to_owned()), Vec::new()),
-                // The note is there: an error would make the caller send it again.
+                // The note is stored; an error would make the caller send it again.
                 Err(error) => {
                     tracing::warn!(%error, "a note is stored, and could not be promoted");
                     let reason = format!(
@@ -193,7 +193,7 @@ impl MemoryTool {
             next: Option<String>,
         }
         check_row_id("id", op.id.as_deref())?;
-        // The bucket, and the id after which the page begins.
+        // The bucket, and the id that the page starts after.
         let (bucket, foreign) =
             (Bucket::from(op.bucket), "`cursor` is none of this listing; begin without one");
         let after = op.cursor.as_deref().map(|cursor| match cursor.split_once(':') {
@@ -211,7 +211,7 @@ impl MemoryTool {
         rows.retain(|row| {
             op.id.as_ref().is_none_or(|id| row.id == *id) && after.is_none_or(|after| row.id.as_str() > after)
         });
-        // By bytes, whatever the collation of the store: a cursor goes by this order.
+        // By bytes, whatever the store's collation, because cursors rely on this order.
         rows.sort_by(|a, b| a.id.cmp(&b.id));
         let mut budget = Budget::new(self.policy.max_answer_bytes);
         let mut shown = Vec::new();
@@ -255,7 +255,7 @@ impl MemoryTool {
         let row = why.row.as_ref().map(|row| row_within(row, &budget)).transpose()?;
         let mut all = row.as_ref().is_none_or(|row| budget.take(row));
         let (mut events, mut dependents) = (Vec::new(), Vec::new());
-        // The latest say most about the row as it is.
+        // The latest events say most about the row's current state.
         for one in why.events.iter().rev() {
             let event = event_within(one, &budget)?;
             all = events.len() < self.policy.max_rows && budget.take(&event);
@@ -361,7 +361,7 @@ impl MemoryTool {
     }
 }
 
-/// Promotes a note; `None`: another pipeline works on it.
+/// Promotes a note; `None` if another pipeline is working on it.
 async fn promoted(
     space: &Space,
     pipeline: &PromotionPipeline,

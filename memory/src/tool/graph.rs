@@ -1,4 +1,4 @@
-//! The operations on the graph of the agent that calls. Whose graph it is says the run, never a call.
+//! The operations on the calling agent's graph. The run, never the call, determines whose graph it is.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ struct HitAnswer<'a> {
     path: &'a [Step],
 }
 
-/// What alone exceeds the answer, without its large parts.
+/// A hit too large for an answer on its own, without its large parts.
 #[derive(Serialize)]
 struct LargeHit<'a> {
     score: f64,
@@ -37,8 +37,7 @@ struct LargeHit<'a> {
 }
 
 impl MemoryTool {
-    /// The graphs of this run's tenant, and the agent whose graph it is.
-    /// `name` is that of the operation as it was called.
+    /// The graphs of this run's tenant, and the agent that owns the graph. `name` is the operation's name as called.
     pub(super) async fn own_graph(&self, op: ToolOp, name: &str) -> Result<(Arc<TenantGraphs>, Agent)> {
         self.granted_as(op, name)?;
         if !self.serves(op, &self.memory.capabilities()) {

@@ -110,7 +110,7 @@ impl MemoryTool {
         for entry in &page.entries {
             let Row { text: row, whole } = EntryAnswer::new(entry).within(&budget, entry.size_bytes())?;
             if !budget.take(&row) {
-                // The first row always fits, so a page that is cut has a position to continue from.
+                // The first row always fits, so a cut page has a position to continue from.
                 next = last.map(|key| Cursor::after_key(&scope, &prefix, key));
                 break;
             }
@@ -198,7 +198,7 @@ impl MemoryTool {
         if answer.len() <= self.policy.max_answer_bytes {
             return Ok(answer);
         }
-        // The write succeeded, so this is no refusal.
+        // The write succeeded, so this is not a refusal.
         #[derive(Serialize)]
         struct Large {
             #[serde(flatten)]
@@ -242,7 +242,7 @@ impl MemoryTool {
     }
 }
 
-/// Of several alternatives without those that are `null`: in strict mode a model sends what it leaves out as `null`.
+/// Drops the `null`s among several alternatives: in strict mode, a model sends `null` for what it leaves out.
 fn only_one(mut values: [Option<Json>; 3]) -> [Option<Json>; 3] {
     if values.iter().flatten().count() > 1 {
         for value in &mut values {
@@ -300,7 +300,7 @@ pub(super) fn ttl(seconds: Option<f64>, word: Option<TtlWord>) -> Result<Ttl> {
     }
 }
 
-/// Refuses what the backend would refuse, before the policy lowers it.
+/// Refuses what the backend would refuse, before the policy lowers the number.
 pub(super) fn check_count(name: &'static str, asked: usize, most: usize, unit: &'static str) -> Result<()> {
     match asked {
         0 => Err(Error::invalid(format!("`{name}` is 0; give 1 to {most}"))),

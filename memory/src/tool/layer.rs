@@ -18,10 +18,10 @@ use super::ops::{Add, DEFAULT_SCOPE, Event, Forget, ListFacts, Recall, ToolOp};
 use crate::audit::{AuditFact, Facts};
 use crate::conversations::merged;
 
-/// How many facts a block of text is made of, unless the call says.
+/// How many facts go into a block of text, unless the call says.
 const CONTEXT_FACTS: usize = 50;
 
-/// The status of messages that were added.
+/// The status of added messages.
 #[derive(Serialize)]
 struct Status<'a> {
     status: &'static str,
@@ -70,7 +70,7 @@ impl<'a> Status<'a> {
     }
 }
 
-/// A fact that alone exceeds the answer, without its large parts.
+/// A fact too large for an answer on its own, without its large parts.
 #[derive(Serialize)]
 struct LargeFact<'a> {
     id: &'a FactId,
@@ -87,7 +87,7 @@ impl MemoryTool {
         }
     }
 
-    /// Runs a write of a conversation as one of this run: what it changes was seen.
+    /// Runs a conversation's write as this run's own: the run has seen what it changes.
     async fn conversing<T>(
         &self,
         scope: &Scope,
@@ -118,7 +118,7 @@ impl MemoryTool {
         let mut status = match &outcome.status {
             AddStatus::Done(ids) => Status::done(ids, self.policy.max_answer_bytes)?,
             AddStatus::Pending(event) => Status { event: event.as_ref(), ..Status::plain("pending") },
-            // An unknown status of a newer version is not known to be done.
+            // A status that only a newer version knows may not mean done.
             _ => Status::plain("unknown"),
         };
         (status.known, status.forgotten) = (outcome.known, outcome.forgotten);
@@ -134,12 +134,12 @@ impl MemoryTool {
         text(&match &status {
             EventStatus::Done(ids) => Status::done(ids, self.policy.max_answer_bytes)?,
             EventStatus::Failed(reason) => Status { reason: Some(reason), ..Status::plain("failed") },
-            // An unknown status of a newer version is not known to be final.
+            // A status that only a newer version knows may not be final.
             _ => Status::plain("pending"),
         })
     }
 
-    /// The scopes that a `recall` looks into: the one or those that it names, or else all that this run may use.
+    /// The scopes that a `recall` searches: those that it names, or else all that this run may use.
     fn recalled_scopes(
         &self,
         one: Option<ScopeKind>,
@@ -159,7 +159,7 @@ impl MemoryTool {
         kinds.into_iter().map(|kind| Ok((kind, self.memory_scope(Some(kind))?))).collect()
     }
 
-    /// Answers a `recall`; `audit` takes down what is given to the caller, and why.
+    /// Answers a `recall`; `audit` records what the caller is given, and why.
     pub(super) async fn recall(&self, op: Recall, audit: Option<&mut Facts<'_>>) -> Result<String> {
         #[derive(Serialize)]
         struct Answer {
@@ -192,7 +192,7 @@ impl MemoryTool {
             Some(tokens) => {
                 check_count("max_tokens", tokens, MAX_CONTEXT_TOKENS, "tokens")?;
                 let facts: Vec<Fact> = found.iter().map(|(_, fact)| fact.clone()).collect();
-                // A block is of ASCII for the most part: four bytes a token, and half of the answer.
+                // A block is mostly ASCII: four bytes per token, and at most half of the answer.
                 let tokens = tokens.min(self.policy.max_answer_bytes / 8);
                 let block = ContextBlock::of(&facts, tokens, &approximate_tokens);
                 let shown: BTreeSet<&FactId> = block.sources.iter().flat_map(|source| &source.ids).collect();
@@ -235,8 +235,8 @@ impl MemoryTool {
             if facts.len() == page.facts.len() || query.limit == 1 {
                 return text(&Answer { facts, truncated: page.next.is_some(), next: page.next });
             }
-            // Only the layer knows where a shorter page would continue, so it is asked for one. The first fact always
-            // fits, so this ends.
+            // Only the layer knows where a shorter page would continue, so ask it for one. The first fact always fits,
+            // so this ends.
             query.limit = facts.len().clamp(1, query.limit.saturating_sub(1).max(1));
         }
     }
@@ -267,8 +267,8 @@ impl MemoryTool {
         })
     }
 
-    /// The leading facts that fit into an answer of which so many bytes are taken; one that alone exceeds it comes without its
-    /// words.
+    /// As many facts, from the first, as fit into an answer of which `taken` bytes are used. A fact that alone exceeds
+    /// it comes without its text.
     fn fitting<'a>(
         &self,
         facts: impl Iterator<Item = (Option<ScopeKind>, &'a Fact)>,

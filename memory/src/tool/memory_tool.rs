@@ -18,7 +18,7 @@ use crate::policy::{GraphAccess, Policy, SharedAccess};
 
 /// The tool of one run: a backend, the operator's policy, and who is calling.
 ///
-/// Input from the model is data; the identity comes only from the [`RunContext`], and a call names only the *kind* of
+/// Input from the model is data. The identity comes only from the [`RunContext`], and a call names only the *kind* of
 /// scope. Use one tool per run: it keeps track of the open transaction in each scope, so that statements need not name
 /// it.
 ///
@@ -46,12 +46,12 @@ pub struct MemoryTool {
     pub(super) drift: DriftSession,
     pub(super) open_transactions: Mutex<BTreeMap<ScopeKind, OpenTransaction>>,
     pub(super) auditor: Option<Arc<Auditor>>,
-    /// Operations that the caller's credentials leave out.
+    /// Operations that the caller's credentials do not allow.
     pub(super) denied: BTreeSet<ToolOp>,
-    /// The shared space, once it is open, and its pipeline.
+    /// The shared space and its pipeline, once opened.
     #[cfg(feature = "governed")]
     pub(super) shared_space: Mutex<Option<(Space, PromotionPipeline)>>,
-    /// What reads its notes; `None`: rules.
+    /// The model that reads its notes; `None` for rules.
     #[cfg(feature = "governed")]
     pub(super) interpreter: Option<Arc<dyn ChatModel>>,
 }
@@ -60,8 +60,8 @@ impl MemoryTool {
     /// A tool for one run.
     ///
     /// # Errors
-    /// `capability_unsupported` if the policy has a quota and the backend serves key/value without quotas, since it
-    /// would not be enforced; likewise for a drift policy that the backend does not serve.
+    /// `capability_unsupported` if the policy has a quota that a key/value backend cannot enforce, or a drift policy
+    /// that the backend does not serve.
     pub fn new(memory: Memory, policy: Policy, run: RunContext) -> Result<Self> {
         let capabilities = memory.capabilities();
         if capabilities.kv && !capabilities.quotas && !policy.quota.is_unlimited() {
@@ -90,14 +90,14 @@ impl MemoryTool {
         self
     }
 
-    /// Leaves out these operations, on top of what the policy denies: they are refused, and not shown to the model.
+    /// Denies these operations in addition to what the policy denies: they are refused, and not shown to the model.
     #[must_use]
     pub fn with_denied(mut self, denied: impl IntoIterator<Item = ToolOp>) -> Self {
         self.denied.extend(denied);
         self
     }
 
-    /// Lets this language model read the run's notes, in place of rules. It is asked while a `note` waits.
+    /// Lets this language model read the run's notes instead of rules. A `note` waits for its answer.
     #[cfg(feature = "governed")]
     #[must_use]
     pub fn with_interpreter_model(mut self, model: Arc<dyn ChatModel>) -> Self {
@@ -105,9 +105,9 @@ impl MemoryTool {
         self
     }
 
-    /// Takes the scopes of this run as they are now for where it begins: an entry that somebody else writes from now on, and
-    /// that the run does not read, is not written over. Without this, a scope's first call does it. With the drift policy
-    /// `off` it does nothing.
+    /// Makes the current state of this run's scopes its starting point: an entry that somebody else writes later, and
+    /// that the run does not read, is then protected. Without this, the first call about a scope does it. Does nothing
+    /// if the drift policy is `off`.
     ///
     /// # Errors
     /// As [`Backend::drift_state`](memory_core::Backend::drift_state).
@@ -134,7 +134,7 @@ impl MemoryTool {
         &self.drift
     }
 
-    /// What records every operation, if anything does.
+    /// The auditor that records every operation, if any.
     pub(crate) fn auditor(&self) -> Option<&Auditor> {
         self.auditor.as_deref()
     }
@@ -145,7 +145,7 @@ impl MemoryTool {
         &self.policy
     }
 
-    /// The run on whose behalf it is called.
+    /// The run that the tool acts for.
     #[must_use]
     pub fn run(&self) -> &RunContext {
         &self.run
@@ -189,7 +189,7 @@ impl MemoryTool {
         Err(Error::scope_denied(message).with_detail("scope", kind.as_str()).with_detail("allowed", names))
     }
 
-    /// Refuses an operation that the caller's credentials leave out.
+    /// Refuses an operation that the caller's credentials do not allow.
     pub(crate) fn not_denied(&self, op: ToolOp) -> Result<()> {
         if !self.denied.contains(&op) {
             return Ok(());
@@ -204,7 +204,7 @@ impl MemoryTool {
         self.granted_as(op, op.as_str())
     }
 
-    /// As [`granted`](Self::granted), for an operation that is called by another name.
+    /// Like [`granted`](Self::granted), for an operation called by another name.
     pub(super) fn granted_as(&self, op: ToolOp, name: &str) -> Result<()> {
         let (shared, graph) = (self.policy.shared_state, self.policy.graph);
         let (is_granted, instead) = match op {
@@ -230,7 +230,7 @@ impl MemoryTool {
         Err(Error::scope_denied(message).with_detail("operation", name))
     }
 
-    /// The allowed kinds that this run has.
+    /// The allowed kinds of scope that this run has.
     pub(super) fn usable(&self, allowed: &BTreeSet<ScopeKind>) -> BTreeSet<ScopeKind> {
         allowed.iter().copied().filter(|kind| self.run.scope(*kind).is_some()).collect()
     }

@@ -478,7 +478,7 @@ pub(super) struct BulkItem {
     pub(super) if_absent: Option<bool>,
 }
 
-/// Accepts a whole number, also as `10.0` from a client without integers; such a number is exact up to 2^53.
+/// Accepts a whole number, also written as `10.0` by clients without integers; that form is exact up to 2^53.
 pub(crate) fn whole<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -504,7 +504,7 @@ pub(crate) fn whole<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
     })
 }
 
-/// Accepts `null` for members that are left out, as in strict mode.
+/// Accepts `null` for omitted members, as in strict mode.
 fn without_nulls<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -530,7 +530,7 @@ fn members(object: &str) -> serde_json::Result<String> {
     Ok(format!("{{{}}}", written?.join(",")))
 }
 
-/// Accepts `null` as a value, not as an absent field.
+/// Accepts `null` as a value rather than as an absent field.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     <Json as Deserialize>::deserialize(deserializer).map(Some)
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::ops::ToolOp;
 use crate::schemas::flat;
 
-/// The schema of one operation: `op` and its fields, of which some are required, and nothing else. Types that occur in
+/// The schema of one operation: `op` and its fields, some of them required, and nothing else. Types that occur in
 /// several places are under `$defs`.
 #[must_use]
 pub fn op_schema(op: ToolOp) -> Value {
@@ -58,7 +58,7 @@ pub fn tool_schema() -> Value {
     flat(&detailed_schema(ToolOp::ALL, &ScopeKind::ALL, |_, _| true))
 }
 
-/// The input of some operations, fields and kinds of scope, with the whole schema of each field.
+/// The input for some operations, fields and kinds of scope, with the complete schema of each field.
 pub(super) fn detailed_schema(
     ops: &[ToolOp],
     kinds: &[ScopeKind],
@@ -104,7 +104,7 @@ pub(super) fn fields(op: ToolOp) -> &'static [String] {
     names(op).0.as_slice()
 }
 
-/// Number of required fields, which come first in [`fields`].
+/// How many fields are required; they come first in [`fields`].
 pub(super) fn required(op: ToolOp) -> usize {
     names(op).1
 }
@@ -140,7 +140,7 @@ fn members(schema: &Value) -> Vec<(String, Value)> {
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
-            // Names of fields are not keywords.
+            // Field names are not keywords.
             if let Some(Value::Object(fields)) = object.get_mut("properties") {
                 fields.values_mut().for_each(simplify);
             }

@@ -52,7 +52,7 @@ impl MemoryTool {
     }
 
     /// Opens a transaction, or a savepoint in the named or open one; later statements run in its innermost level. If
-    /// the transaction is known to be lost, forgets it and begins a new one.
+    /// the open transaction is known to be lost, forgets it and begins a new one.
     pub(super) async fn sql_begin(&self, op: SqlTransaction) -> Result<String> {
         let scope = self.sql_scope(op.scope)?;
         let sql = self.sql(ToolOp::SqlBegin)?;

@@ -1,10 +1,10 @@
 //! Suggests the nearest valid name for a mistyped one.
 
-/// Longer names are not typing errors.
+/// Longer names are not typos.
 const MAX_NAME_BYTES: usize = 64;
 
-/// The known name with the fewest edits, if that is at most a third of its length (at least one), or if the given name
-/// extends or abbreviates it; ties go to the first.
+/// The known name with the fewest edits, if they are at most a third of its length (at least one), or if the given name
+/// extends or abbreviates it. Ties go to the first.
 pub(super) fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     let name = name.to_ascii_lowercase();
     if name.is_empty() || name.len() > MAX_NAME_BYTES {

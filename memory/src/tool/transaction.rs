@@ -2,7 +2,7 @@
 
 use memory_core::sql::{TxId, TxState};
 
-/// The transaction in which a scope's statements run if they name none.
+/// The transaction in which a scope's statements run unless they name one.
 #[derive(Debug)]
 pub(super) struct OpenTransaction {
     pub(super) tx: TxId,

@@ -1,4 +1,4 @@
-//! Refuses an operation that the backend does not serve, suggesting an alternative here or backends that serve it.
+//! Refuses an operation that the backend does not serve, and suggests an alternative here or backends that serve it.
 
 #[cfg(not(all(feature = "governed", feature = "hierarchical")))]
 use memory_core::Result;

@@ -20,8 +20,8 @@ const QUEUE: usize = 256;
 /// Most parts of a restore waiting to be read.
 const PARTS: usize = 4;
 
-/// Limits the address space of this process. SQLite's allocations beyond it fail with an error; Rust's own end the
-/// process, and its parent starts it again.
+/// Limits the address space of this process. Beyond it, SQLite's allocations fail with an error; Rust's own end the
+/// process, which its parent restarts.
 ///
 /// # Errors
 /// `unavailable` if the system refuses; `capability_unsupported` if it has no such limit.
@@ -133,7 +133,7 @@ impl Server {
             taken
         });
         let server = self.clone();
-        // The lock is held until the handle is stored, so that the task cannot end before.
+        // Holding the lock until the handle is stored keeps the task from ending first.
         let mut state = self.state();
         let task = tokio::spawn(async move {
             let outcome = server.answer(id, call, parts).await;

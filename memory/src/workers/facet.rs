@@ -18,12 +18,12 @@ use super::link::{Fate, Session, Worker};
 use super::options::WorkerOptions;
 use super::wire::{Call, Lines, Statement, decoded};
 
-/// Time for an embedder before a statement runs.
+/// Time allowed for an embedder before a statement runs.
 const EMBEDDING: Duration = Duration::from_secs(120);
-/// Time for a whole restore.
+/// Time allowed for a whole restore.
 const RESTORE: Duration = Duration::from_secs(24 * 3_600);
 
-/// The SQL facet, served by worker processes. The first call that needs one starts it, on a tokio runtime; they end
+/// The SQL facet, served by worker processes. The first call that needs one starts it, on a tokio runtime. They end
 /// when this is dropped.
 #[derive(Debug)]
 pub(super) struct SqlWorkers {
@@ -40,7 +40,7 @@ impl SqlWorkers {
         Ok(Self { workers, options })
     }
 
-    /// The process to which a scope belongs.
+    /// The process that a scope belongs to.
     fn of(&self, scope: &Scope) -> Result<&Worker> {
         let digest = scope.digest();
         let first = digest.as_bytes().iter().take(8).fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));

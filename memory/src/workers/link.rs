@@ -1,4 +1,4 @@
-//! The parent's view of one worker process: started when needed, ended when it does not answer.
+//! The parent's view of one worker process, which is started when needed and ended when it does not answer.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -28,7 +28,7 @@ pub(super) struct Worker {
     live: tokio::sync::Mutex<Option<Arc<Live>>>,
 }
 
-/// The effect of a call whose process ended before it answered.
+/// What a call may have done if its process ended before answering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It had no effect.
@@ -75,7 +75,7 @@ fn locked(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Fails every waiting call, since the process will not answer.
+/// Fails every waiting call, because the process will not answer.
 fn give_up(waiting: &Mutex<Waiting>) {
     let mut waiting = locked(waiting);
     waiting.ended = true;
@@ -119,7 +119,7 @@ impl Worker {
         Self { options, live: tokio::sync::Mutex::default() }
     }
 
-    /// Sends a call, and waits for the answer until the deadline plus the grace period.
+    /// Sends a call and waits for the answer until the deadline plus the grace period.
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         call: Call,
@@ -130,7 +130,7 @@ impl Worker {
         session.ask(call, fate, deadline).await
     }
 
-    /// The current process, started if there is none.
+    /// The current process; starts one if there is none.
     pub(super) async fn session(&self) -> Result<Session> {
         let mut live = self.live.lock().await;
         let current = match live.as_ref().filter(|live| !live.has_ended()) {
@@ -160,10 +160,10 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Cancels a call, which may have been answered already.
+    /// Cancels a call, which may already have been answered.
     pub(super) fn withdraw(&self, of: u64) {
         if let Ok(line) = line(&Request { id: 0, call: Call::Cancel { of } }) {
-            // If the queue is full, the process runs the call in vain.
+            // If the queue is full, the process runs the call for nothing.
             let _ = self.live.requests.try_send(line);
         }
     }
@@ -178,7 +178,7 @@ impl Session {
         answer.await
     }
 
-    /// Sends a call; its number is known before its answer.
+    /// Sends a call whose number is known before its answer arrives.
     pub(super) async fn begin<T: DeserializeOwned>(
         &self,
         call: Call,
@@ -247,7 +247,7 @@ fn start(options: &WorkerOptions) -> Result<Arc<Live>> {
     };
     let mut child = Command::new(&options.program)
         .args(&options.arguments)
-        // Which graphs are meant is decided once, by this process.
+        // This process alone decides which graphs are meant.
         .env_remove("AMPLIHACK_MEMORY_BACKEND")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

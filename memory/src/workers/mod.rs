@@ -1,11 +1,11 @@
-//! SQL in worker processes, so that no tenant's statement takes memory or processor time from another's.
+//! SQL in worker processes, so that one tenant's statements cannot take memory or processor time from another's.
 //!
-//! SQLite accounts for the memory of a process as a whole.
-//! [`Memory::with_sql_workers`](crate::Memory::with_sql_workers) starts processes that each serve the SQL of some of
-//! the scopes. A statement that crashes one, or has to be ended from outside, loses only the transactions of that
-//! process, which is started again with the next call. The key/value facet stays in this process.
+//! SQLite accounts for memory per process. [`Memory::with_sql_workers`](crate::Memory::with_sql_workers) starts
+//! processes that each serve the SQL of some of the scopes. A statement that crashes one, or has to be ended from
+//! outside, loses only the transactions of that process, which is restarted by the next call. The key/value facet stays
+//! in this process.
 //!
-//! A worker can be any program that calls [`serve`] with a provider opened on the same store: the binary `memory` has
+//! A worker can be any program that calls [`serve`] with a provider opened on the same store; the binary `memory` has
 //! the command `sql-worker` for this.
 //!
 //! Callers learn what was lost with a process: a statement outside a transaction whose reply never came is

@@ -18,7 +18,7 @@ pub struct WorkerOptions {
     pub processes: usize,
     /// Longest reply in bytes; a process that exceeds it is ended. Default 64 MiB.
     pub reply_bytes: usize,
-    /// Timeout of a call without a deadline, after which the process is ended. Default 30 s, like for statements.
+    /// Timeout of a call without a deadline, after which the process is ended. Default 30 s, as for statements.
     pub deadline: Duration,
     /// How far a call may exceed its deadline before the process is ended. Default 5 s.
     pub grace: Duration,

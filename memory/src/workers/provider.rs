@@ -11,7 +11,7 @@ use super::facet::SqlWorkers;
 use super::options::WorkerOptions;
 use crate::memory::Memory;
 
-/// Only the worker processes: SQL and nothing else.
+/// The worker processes alone: SQL and nothing else.
 #[derive(Debug)]
 struct Workers {
     processes: SqlWorkers,
@@ -48,8 +48,8 @@ impl Hook for Workers {
         if request.op().facet() == "SqlFacet" {
             return Next::to(self).run(request).await;
         }
-        // An open transaction would prevent its database from being dropped, so the workers end theirs first. During an
-        // eviction an open one keeps the scope, as it does within one process.
+        // An open transaction would keep its database from being dropped, so the workers end theirs first. During an
+        // eviction, an open one keeps the scope, as it does within one process.
         match &request {
             Request::EndRun { tenant, root_run } => self.end_run(tenant, root_run).await?,
             Request::Erase { target } => self.drop_databases(target).await?,
@@ -83,7 +83,7 @@ impl Memory {
     /// Runs this memory's SQL in worker processes. A store without SQL is unchanged.
     ///
     /// # Errors
-    /// `invalid_argument` for a number of processes out of range.
+    /// `invalid_argument` if the number of processes is out of range.
     pub fn with_sql_workers(self, options: WorkerOptions) -> Result<Self> {
         if self.sql().is_none() {
             return Ok(self);

@@ -21,8 +21,9 @@ pub(super) struct Request {
     pub(super) call: Call,
 }
 
-/// A run comes without its credentials, which SQL does not need. `Dump` opens a dump, which `Next` reads. `Restore` is answered when it has ended; `Part` feeds it and `Finish` ends its
-/// input. `Cancel` says that the caller no longer waits for that call, and has no reply.
+/// A run comes without its credentials, which SQL does not need. `Dump` opens a dump, which `Next` reads. `Restore` is
+/// answered when it has ended; `Part` feeds it and `Finish` ends its input. `Cancel` says that the caller no longer
+/// waits for that call, and has no reply.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Call {
@@ -83,7 +84,7 @@ impl Outcome {
 /// A part of a dump.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Lines {
-    /// In base64: a dump's lines are bytes.
+    /// In base64, since a dump's lines are bytes.
     pub(super) lines: Vec<String>,
     pub(super) end: bool,
 }
@@ -104,7 +105,7 @@ impl Lines {
     }
 }
 
-/// The lines of a part as they were.
+/// The original lines of a part.
 pub(super) fn decoded<C: FromIterator<Vec<u8>>>(lines: &[String]) -> Result<C> {
     lines
         .iter()

@@ -50,7 +50,7 @@ fn exponents_of_any_size_are_compared_not_computed() {
     same(&format!("1e000{power}"), &format!("1e+{power}"));
     different(&format!("1e{power}"), &format!("1e-{power}"));
     different(&format!("1e{power}"), &format!("1e{nines}"));
-    // Around the width at which digits take over from integers.
+    // Around the width where digit strings replace integers.
     for digits in 34..40 {
         let (nines, power) = ("9".repeat(digits), format!("1{}", "0".repeat(digits)));
         same(&format!("1e{power}"), &format!("10e{nines}"));

@@ -147,7 +147,7 @@ fn depth_is_limited_by_name() {
     let objects = |depth: usize| r#"{"a":"#.repeat(depth) + "1" + &"}".repeat(depth);
     json(&objects(MAX_DEPTH));
     assert!(matches!(refused(&objects(MAX_DEPTH + 1)), JsonError::TooDeep { .. }));
-    // Siblings do not add up.
+    // The depths of siblings do not add up.
     json(&format!("[{}]", vec![nested(127); 3].join(",")));
 }
 

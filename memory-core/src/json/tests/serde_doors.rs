@@ -1,4 +1,4 @@
-//! What survives serde's ways of reading and writing.
+//! What survives serde's various ways of reading and writing.
 
 use super::{doc, json};
 use crate::json::{Json, JsonError};
@@ -95,7 +95,7 @@ fn marker_names_of_serde_json_are_ordinary_names() {
 fn a_number_that_a_tree_cannot_hold_is_an_error_not_infinity() {
     match json("[1e400]").to_value() {
         Err(JsonError::Deserialize(_)) => {}
-        // With arbitrary_precision, which writes the exponent its own way.
+        // With arbitrary_precision, which spells the exponent differently.
         Ok(tree) => assert_eq!(tree.to_string(), "[1e+400]"),
         Err(other) => panic!("{other:?}"),
     }

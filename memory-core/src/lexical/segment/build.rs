@@ -4,7 +4,7 @@ use super::postings::write;
 use super::{Segment, number, place};
 use crate::lexical::index::Posting;
 
-/// What documents of a new segment are taken from.
+/// Where the documents of a new segment come from.
 #[derive(Debug)]
 pub(in crate::lexical) enum Source<'a> {
     Segment(&'a Segment),
@@ -54,7 +54,7 @@ struct Merged<'a, 's> {
 }
 
 impl Segment {
-    /// A segment of these documents, which are in the order of their keys, each key once.
+    /// A segment of these documents, sorted by key, each key once.
     pub(in crate::lexical) fn of(documents: &[Document<'_>], sources: &[Source<'_>]) -> Self {
         let mut segment = Self::default();
         let mut merged: Vec<Merged<'_, '_>> =

@@ -1,9 +1,9 @@
 //! Segments as bytes.
 //!
-//! All numbers are little-endian: the format, the [`ANALYZER_VERSION`], and how many there are of documents, expiries, terms,
-//! and bytes of keys, terms and postings, 32 bits each; of all documents the ends of their keys (32 bits each), then their
-//! lengths (32), of all terms the ends (32), then the ends of their postings (32); of all documents the versions (64); for each
-//! expiry the time (64) and the document (32); keys, terms, postings; and a checksum of all that (64).
+//! All numbers are little-endian, of 32 bits unless stated otherwise. In order: the format; the [`ANALYZER_VERSION`];
+//! the numbers of documents, expiries and terms, and of bytes of keys, terms and postings; the end of each document's
+//! key, then each document's length; the end of each term, then of its postings; each document's version (64 bits);
+//! each expiry as time (64 bits) and document; keys, terms, postings; and a checksum of everything before it (64 bits).
 
 use super::{Segment, number, place};
 use crate::lexical::tokenizer::ANALYZER_VERSION;
@@ -43,8 +43,8 @@ impl Segment {
         bytes
     }
 
-    /// Reads what [`encode`](Self::encode) gave. `None`: the bytes are damaged, or from another version of the format or of the
-    /// analyzer.
+    /// Reads what [`encode`](Self::encode) wrote. `None` if the bytes are damaged, or come from another version of the
+    /// format or the analyzer.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (bytes, sum) = bytes.split_last_chunk::<8>()?;
@@ -92,8 +92,8 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// Notices accidents, not forgeries: a change of one word always, of several all but certainly. It takes a nanosecond or two a
-/// word, so that checking five megabytes does not delay a search.
+/// Detects accidents, not forgeries: always if a single word changed, almost certainly if several did. At a nanosecond
+/// or two per word, checking five megabytes does not delay a search.
 pub(in crate::lexical) fn checksum(bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b1_85eb_ca87;
     let mix = |sum: u64, word: u64| (sum.rotate_left(23) ^ word).wrapping_mul(ODD);

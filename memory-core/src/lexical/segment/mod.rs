@@ -1,4 +1,4 @@
-//! An immutable run of analysed documents: compact in memory, and stored as it is.
+//! An immutable run of analysed documents: compact in memory, and stored as is.
 
 mod build;
 mod encode;
@@ -9,25 +9,26 @@ pub(super) use build::{Document, Source};
 pub(super) use encode::checksum;
 pub(super) use postings::Postings;
 
-/// Documents of one scope in the order of their keys, with the terms of each. It never changes: what happens to its documents
-/// later is known to the [`SegmentedIndex`](super::SegmentedIndex) that holds it.
+/// Documents of one scope in key order, with the terms of each. A segment never changes; the
+/// [`SegmentedIndex`](super::SegmentedIndex) that holds it records what happens to its documents later.
 ///
-/// [`encode`](Self::encode) gives the bytes to store, and [`decode`](Self::decode) reads them without analysing any text. The
-/// words stand in them as they are, so whoever stores a segment must remove it with the first document that goes away.
+/// [`encode`](Self::encode) gives the bytes to store, and [`decode`](Self::decode) reads them without analysing any
+/// text. They contain the documents' words in plain text, so a stored segment must be removed as soon as one of its
+/// documents goes away.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// The keys one after another, and where each ends.
+    /// The concatenated keys, and where each ends.
     keys: String,
     key_ends: Vec<u32>,
     versions: Vec<u64>,
     /// Tokens of each document.
     lengths: Vec<u32>,
-    /// `(expires_at, document)` of those that expire, in this order.
+    /// `(expires_at, document)` of the documents that expire, sorted.
     expiries: Vec<(i64, u32)>,
-    /// The distinct terms in byte order, one after another, and where each ends.
+    /// The concatenated distinct terms in byte order, and where each ends.
     terms: String,
     term_ends: Vec<u32>,
-    /// The postings of each term, one after another, and where each list ends.
+    /// The concatenated postings of all terms, and where each list ends.
     postings: Vec<u8>,
     posting_ends: Vec<u32>,
 }
@@ -45,7 +46,7 @@ impl Segment {
         self.key_ends.is_empty()
     }
 
-    /// The first key; `None`: there is no document.
+    /// The first key; `None` if there are no documents.
     #[must_use]
     pub fn first(&self) -> Option<&str> {
         self.key(0)
@@ -57,7 +58,7 @@ impl Segment {
         self.key(self.len().checked_sub(1)?)
     }
 
-    /// The key of a document; `None`: there are fewer.
+    /// The key of a document; `None` if there are fewer.
     pub(super) fn key(&self, document: usize) -> Option<&str> {
         piece(&self.keys, &self.key_ends, document)
     }
@@ -67,7 +68,7 @@ impl Segment {
         self.versions.get(document).copied()
     }
 
-    /// The document of a key.
+    /// The document with this key.
     pub(super) fn find(&self, key: &str) -> Option<usize> {
         search(&self.keys, &self.key_ends, key)
     }
@@ -115,7 +116,7 @@ impl Segment {
     }
 }
 
-/// One of several texts that stand one after another.
+/// One of several concatenated texts.
 fn piece<'t>(texts: &'t str, ends: &[u32], at: usize) -> Option<&'t str> {
     texts.get(range(ends, at)?)
 }
@@ -126,7 +127,7 @@ fn range(ends: &[u32], at: usize) -> Option<std::ops::Range<usize>> {
     Some(start..end)
 }
 
-/// Finds one of several sorted texts.
+/// Finds one of several sorted, concatenated texts.
 fn search(texts: &str, ends: &[u32], wanted: &str) -> Option<usize> {
     let (mut low, mut high) = (0, ends.len());
     while low < high {

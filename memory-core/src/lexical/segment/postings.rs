@@ -1,5 +1,5 @@
-//! The documents of a term: their number, then for each the distance from the one before, doubled, plus one if a frequency
-//! above 1 follows. Numbers have seven bits a byte, lowest first; the eighth bit says that more follow.
+//! The documents of a term: how many, then for each the distance from the previous one, doubled, plus one if a
+//! frequency above 1 follows. Numbers have seven bits per byte, lowest first; the eighth bit says that more follow.
 
 /// The documents that contain a term, with its frequency in each, in order.
 #[derive(Clone, Copy, Debug)]

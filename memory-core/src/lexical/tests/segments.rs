@@ -1,4 +1,4 @@
-//! Segments, and the index made of them, compared with reading every document.
+//! Segments, and the index built from them, compared with reading every document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ fn segments_keep_their_size_and_those_without_a_change_stay() {
     assert!(small <= 1, "what is appended little by little does not stay in small segments: {small}");
 }
 
-/// A change costs the segment around it, so that must not be large.
+/// A change rewrites the segment around it, so segments must stay small.
 #[test]
 fn long_documents_lie_in_segments_of_fewer() {
     let long = "tea ".repeat(10_000);
@@ -149,7 +149,7 @@ enum Step {
     Expire(i64),
     Arrange,
     Store,
-    /// Others remove some and replace others, which a comparison finds out.
+    /// Another process removes some and replaces others; a comparison finds out.
     Compare(Vec<u8>, Vec<(u8, String)>),
 }
 
@@ -174,7 +174,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Bytes that someone forged, checksum and all, give wrong answers at most.
+    /// Forged bytes, even with a valid checksum, cause at most wrong answers.
     #[test]
     fn forged_bytes_do_no_harm(changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
         let mut bytes = index([("a", "green tea"), ("b", "tea tea"), ("c", "rain"), ("d", "tea rain")]).arranged()[0].encode();

@@ -86,7 +86,7 @@ pub(super) fn class(c: char) -> Class {
 }
 
 /// Characters that normalisation leaves alone unless a mark follows (none of them is a mark): ASCII, typographic dashes
-/// and quotes, Russian, kana, Han, Hangul. A word of only these needs no normalisation.
+/// and quotes, Russian, kana, Han, Hangul. A word made only of these needs no normalisation.
 pub(super) fn is_plain(c: char) -> bool {
     c.is_ascii()
         || match u32::from(c) {

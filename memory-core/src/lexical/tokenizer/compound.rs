@@ -42,7 +42,7 @@ impl Compound {
                 self.joiner = match self.joiner {
                     Joiner::Strong('+') if c == '+' => Joiner::Increment,
                     Joiner::None => Joiner::Strong(c),
-                    // A second joiner: `://`, `::`, `./`. It no longer belongs to the run, as it does in `C#`.
+                    // A second joiner: `://`, `::`, `./`. It ends the run, unlike the sign in `C#`.
                     Joiner::Weak(_) | Joiner::Strong(_) => Joiner::Strong('/'),
                     _ => return self.end(out),
                 }
@@ -69,7 +69,7 @@ impl Compound {
         self.run.push(c, class);
     }
 
-    /// A run follows the joiner: decides what the joiner means.
+    /// A run follows the joiner; decides what the joiner means.
     fn join<F: FnMut(&str)>(&mut self, next: Class, out: &mut Output<'_, F>) {
         let between_digits = next == Class::Digit && self.run.last == Some(Class::Digit);
         match std::mem::take(&mut self.joiner) {
@@ -149,7 +149,7 @@ struct Joined {
 impl Joined {
     fn add(&mut self, part: &str) {
         self.parts += 1;
-        // At most four bytes per character: a cheap bound while it grows; the exact one is checked at the end.
+        // At most four bytes per character: a cheap bound while the name grows. The exact limit is checked at the end.
         if self.text.len() + part.len() > 4 * MAX_TOKEN_CHARS {
             self.spoiled = true;
         }

@@ -13,8 +13,8 @@ use compound::Compound;
 use output::Output;
 use spaceless::Spaceless;
 
-/// Version of the token stream. It increases with every change that gives some text other tokens, so that a backend
-/// that stores tokens (or anything derived from them) knows when to rebuild them.
+/// Version of the token stream. It changes whenever some text would get other tokens, so that a backend that stores
+/// tokens (or anything derived from them) knows when to rebuild them.
 pub const ANALYZER_VERSION: u32 = 1;
 
 /// Turns text into tokens.
@@ -38,7 +38,7 @@ pub const ANALYZER_VERSION: u32 = 1;
 /// - Tokens of only ASCII letters are lightly stemmed as English.
 /// - Time is linear in the text. At most [`MAX_TOKENS`] tokens of at most [`MAX_TOKEN_CHARS`] characters.
 ///
-/// It holds only buffers: all analyzers agree, and one may be used for any number of texts.
+/// It holds only buffers: all analyzers agree, and one may be reused for any number of texts.
 #[derive(Debug)]
 pub struct Analyzer {
     compound: Compound,

@@ -1,7 +1,8 @@
-//! Whether a note that names a row states its end plainly: in a known form, with nothing around it that may turn it.
+//! Whether a note that names a row states its end plainly: in a known form, with nothing around it that may change the
+//! meaning.
 //!
-//! Lists of the words that deny, doubt or promise have no end. So this reads the other way round: each part of the note must have a
-//! form that is known to leave the statement as it is. What is not understood defers.
+//! Words that deny, doubt or promise cannot be listed completely. So this works the other way round: each part of the
+//! note must have a form that is known to leave the statement unchanged. What is not understood defers.
 
 mod phrases;
 pub(super) mod tokens;
@@ -33,23 +34,23 @@ const BARE_OBJECT: usize = 2;
 /// Why a note states no end plainly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unclear {
-    /// The sentence that names the row asks.
+    /// The sentence that names the row is a question.
     Asks,
-    /// What stands there may turn it.
+    /// The text there may change the meaning.
     At(Place),
 }
 
-/// What a sentence that names the row says of it.
+/// What a sentence says about the row it names.
 enum Said {
     /// It has ended.
     End,
-    /// Nothing yet: a later sentence goes on about it.
+    /// Nothing yet; a later sentence continues about it.
     Topic,
     Unclear(Place),
 }
 
-/// Whether the words of a note, without quotations, state plainly that the row of these names has ended. `successor` may be named
-/// as what takes its place.
+/// Whether the words of a note, without quotations, plainly state that the row with these names has ended. `successor`
+/// may be named as its replacement.
 pub(super) fn states_plainly(
     spoken: &str,
     names: &[&str],
@@ -95,7 +96,7 @@ pub(super) fn states_plainly(
         } else if is_topic && ends_it(&tokens) {
             has_ended = true;
         } else if is_aside(&tokens) {
-            // "It" may be something else by now.
+            // By now, "it" may be something else.
             is_topic = false;
         } else {
             return Err(Unclear::At(Place::Beside));
@@ -109,7 +110,7 @@ fn unread(tokens: &mut [Token], fits: impl Fn(&Token) -> bool) {
     tokens.iter_mut().filter(|token| fits(token)).for_each(|token| *token = Token::Odd);
 }
 
-/// Whether the note is the bucket's own verb and the name, and nothing else: "resolve ID", "close the issue ID".
+/// Whether the note is just the bucket's own verb and the name: "resolve ID", "close the issue ID".
 pub(super) fn commands(spoken: &str, names: &[&str], operation: Operation) -> bool {
     let names: Vec<Vec<String>> = names.iter().map(|name| name_words(name)).collect();
     let verbs = if operation == Operation::Resolve { "resolve close" } else { "invalidate" };
@@ -119,7 +120,8 @@ pub(super) fn commands(spoken: &str, names: &[&str], operation: Operation) -> bo
     !only.asks && take(&tokens, verbs).and_then(subject).is_some_and(<[Token]>::is_empty)
 }
 
-/// Whether no word or quotation turns what is said where a note that names no row has its verbs of ending: between two marks.
+/// For a note that names no row: whether no word or quotation changes the meaning of the parts, between two marks, that
+/// contain its verbs of ending.
 pub(super) fn is_calm_where_it_ends(spoken: &str) -> bool {
     let ends = |token: &Token| [ENDED, ENDING, ENDS_NOW].iter().any(|list| is_word(token, list));
     let is_calm = |piece: &[Token]| !piece.iter().any(ends) || piece.iter().all(is_calm_token);
@@ -133,13 +135,13 @@ pub(crate) fn ends_plainly(body: &str, successor: Option<&str>, operation: Opera
     states_plainly(&format!("{ID}: {}", without_quotes(body)), &[ID], successor, operation).is_ok()
 }
 
-/// Whether no word or quotation of a text turns what it says.
+/// Whether no word or quotation in a text changes its meaning.
 pub(crate) fn is_unturned(spoken: &str) -> bool {
     let words = |token: &Token| !matches!(token, Token::Word(_) | Token::Quotation) || is_calm_token(token);
     sentences(spoken).iter().all(|sentence| sentence.tokens.iter().all(words))
 }
 
-/// Whether each sentence of a text is understood to leave what stands below it as it is: a report of work, a greeting, a statement
+/// Whether each sentence of a text is known to leave what follows unchanged: a report of work, a greeting, a statement
 /// that a row has ended.
 pub(crate) fn is_understood(text: &str) -> bool {
     sentences(text).into_iter().all(|sentence| {
@@ -174,7 +176,7 @@ fn goes_on(tokens: &[Token]) -> bool {
     !noun.is_empty() && is_calm(noun) && rest.get(1..).is_some_and(is_quiet)
 }
 
-/// What a sentence says of the row that it names.
+/// What a sentence says about the row it names.
 fn statement(tokens: &[Token]) -> Said {
     let mut rest = tokens;
     loop {
@@ -275,7 +277,7 @@ fn subject(tokens: &[Token]) -> Option<&[Token]> {
     Some(skip(rest, KINDS))
 }
 
-/// Past what says that it has ended, and whether that is told as past.
+/// Skips the words that say that it has ended; also returns whether they are in the past tense.
 fn state(tokens: &[Token]) -> Option<(&[Token], bool)> {
     let rest = skip(tokens, ADVERBS);
     let (rest, past) = match word(rest) {
@@ -287,7 +289,7 @@ fn state(tokens: &[Token]) -> Option<(&[Token], bool)> {
     Some((take(skip(rest, ADVERBS), ENDED)?, past))
 }
 
-/// Past what says that somebody ended what follows, and whether that is told as past.
+/// Skips the words that say that somebody ended what follows; also returns whether they are in the past tense.
 fn act(tokens: &[Token]) -> Option<(&[Token], bool)> {
     // "Fixed ID", "tested and fixed ID", "issue resolved: ID", "closes ID", "closing ID".
     let bare = skip(skip(tokens, KINDS), ADVERBS);
@@ -340,7 +342,7 @@ fn act(tokens: &[Token]) -> Option<(&[Token], bool)> {
     take(skip(skip(who, HAVE), ADVERBS), ENDING).map(|rest| (rest, true))
 }
 
-/// Whether a clause without the name says that what was named has ended: "it is resolved", "fixed now".
+/// Whether a clause without the name says that the named row has ended: "it is resolved", "fixed now".
 fn goes_on_about_it(tokens: &[Token]) -> bool {
     let rest = skip(tokens, LEADS);
     let about = skip(rest, IT);
@@ -357,14 +359,14 @@ fn goes_on_about_it(tokens: &[Token]) -> bool {
     take(who, ENDING).and_then(|rest| take(rest, "it this that")).is_some_and(|rest| tail(rest, true))
 }
 
-/// Whether a clause says that what was checked or spoken of has ended, and not the checking: "it is resolved", "fixed now", but not
-/// "done", "that is completed".
+/// Whether a clause says that the thing checked or discussed has ended, rather than the checking: "it is resolved",
+/// "fixed now", but not "done" or "that is completed".
 fn ends_it(tokens: &[Token]) -> bool {
     !tokens.iter().any(|token| is_word(token, "done complete completed finished this that which"))
         && goes_on_about_it(tokens)
 }
 
-/// Whether what follows a statement leaves it as it is.
+/// Whether what follows a statement leaves it unchanged.
 fn tail(tokens: &[Token], past: bool) -> bool {
     match tokens {
         [] => true,
@@ -424,8 +426,8 @@ fn piece(tokens: &[Token]) -> (&[Token], &[Token]) {
     tokens.split_at(tokens.iter().position(is_mark).unwrap_or(tokens.len()))
 }
 
-/// Whether these are a cause or a means: "the new retry logic", "restarting it", "PR 12", "the new parser in build 42". A change that
-/// is not named ("the upcoming release") may be one to come.
+/// Whether this is a cause or a means: "the new retry logic", "restarting it", "PR 12", "the new parser in build 42".
+/// An unnamed change ("the upcoming release") may be in the future.
 fn is_phrase(phrase: &[Token]) -> bool {
     if change(phrase).is_some_and(is_quiet) {
         return true;
@@ -446,7 +448,7 @@ fn is_cause(cause: &[Token]) -> bool {
     cause.iter().skip(1).any(verb) && is_calm(cause)
 }
 
-/// Whether what stands between two marks leaves the statement before it as it is.
+/// Whether the text between two marks leaves the preceding statement unchanged.
 fn adds(piece: &[Token], past: bool) -> bool {
     let piece = take(piece, "and").unwrap_or(piece);
     let is_tail = !piece.is_empty() && word(piece) != "and" && tail(piece, past);
@@ -457,7 +459,7 @@ fn adds(piece: &[Token], past: bool) -> bool {
         || is_tail
 }
 
-/// Whether a sentence beside a statement leaves it as it is.
+/// Whether a sentence next to a statement leaves it unchanged.
 fn is_aside(tokens: &[Token]) -> bool {
     // A heading, and the number of a list.
     let label = skip(tokens, "status of today update updates summary progress standup for");
@@ -484,8 +486,8 @@ fn is_aside(tokens: &[Token]) -> bool {
     is_known && tail(rest, true)
 }
 
-/// Whether a clause tells of something done or working, in a known form: "restarted the primary", "tests pass", "the cache is warm
-/// again", "thanks to Ida".
+/// Whether a clause reports something done or working, in a known form: "restarted the primary", "tests pass", "the
+/// cache is warm again", "thanks to Ida".
 fn is_harmless(clause: &[Token]) -> bool {
     // What was left out has not ended: "the rest was moved".
     let is_left = is_word_of(skip(clause, ARTICLES), "rest remainder others remaining");
@@ -500,7 +502,7 @@ fn is_harmless(clause: &[Token]) -> bool {
         return true;
     }
     let doer = skip(skip(skip(skip(clause, LEADS), PEOPLE), HAVE), ADVERBS);
-    // "Swapped the tickets" tells of the tickets.
+    // "Swapped the tickets" is about the tickets.
     let is_about_rows = is_word_of(doer, "changed swapped switched raised introduced")
         && doer.iter().any(|token| is_word(token, ROWS));
     if !is_about_rows && take(doer, WORKED).is_some_and(is_object) {
@@ -509,11 +511,11 @@ fn is_harmless(clause: &[Token]) -> bool {
     clause.iter().enumerate().skip(1).take(SUBJECT).any(|(at, token)| {
         let rest = clause.get(at + 1..).unwrap_or_default();
         let subject = clause.get(..at).unwrap_or_default();
-        // "To be verified" has not been.
+        // "To be verified" is not verified.
         if subject.iter().any(|token| is_word(token, "to be get")) {
             return false;
         }
-        // "The outage is live" is no good news.
+        // "The outage is live" is not good news.
         let is_fault = subject.iter().any(|token| [ROWS, FAULTS].iter().any(|list| is_word(token, list)));
         let is_move = |rest: &[Token]| is_fault && is_word_of(rest, MOVES);
         // "The tests are running."
@@ -536,7 +538,7 @@ fn is_harmless(clause: &[Token]) -> bool {
             _ if is_word(token, PROVE) => {
                 is_plural && !is_under_way(clause.get(at..).unwrap_or_default()) && is_quiet(rest)
             }
-            // "The errors increased", "latency moved": what happened to it, and not what was done.
+            // "The errors increased", "latency moved": what happened to it, not what was done.
             _ if is_word(token, MOVES) && (is_fault || rest.is_empty()) => false,
             _ if is_word(token, WORKED) => is_object(rest),
             _ => is_word(token, PROVES) && is_quiet(rest),
@@ -576,7 +578,7 @@ fn is_quiet(tokens: &[Token]) -> bool {
     }
 }
 
-/// Whether no word may turn what is said, and all of it is understood to be words.
+/// Whether no word may change the meaning, and all of it is understood to be words.
 fn is_calm(tokens: &[Token]) -> bool {
     let again = |at: usize| {
         let beside = |at: Option<usize>| {

@@ -1,10 +1,10 @@
-//! Phrases that are known by themselves: by what means, and that somebody goes on watching.
+//! Phrases that are known on their own: by what means, and that somebody keeps watching.
 
 use super::tokens::{Token, change, is, is_calm_token, is_word, is_word_of, skip, take, word};
 use super::words::{GERUNDS, GONE, IT, KNOWN_MEANS, PEOPLE, REPORTED, WATCHES, WORKED};
 
-/// Whether a phrase tells by what means, and not when, with what left open, or who says so: "by restarting it", "with PR 12", "by the
-/// new parser".
+/// Whether a phrase says only by what means, not when, what is left open, or who says so: "by restarting it", "with PR
+/// 12", "by the new parser".
 pub(super) fn is_means(by: &str, phrase: &[Token]) -> bool {
     let end = phrase.iter().position(|token| is_word(token, "in on")).unwrap_or(phrase.len());
     !["by", "with"].contains(&by)

@@ -40,7 +40,7 @@ const FAILS: [&str; 14] = [
     "fail", "fails", "happen", "happens", "occur", "occurs", "appear", "appears", "crash", "crashes", "hang",
     "hangs", "leak", "leaks",
 ];
-/// Prefixes of lines that are statements of their own.
+/// Prefixes of lines that are separate statements.
 const STATEMENTS: [&str; 14] = [
     "plan",
     "constraint",
@@ -179,10 +179,11 @@ pub(in crate::resolve) fn named(
     found
 }
 
-/// Statements of their own that may go on about what was said before: "blocker: it still fails".
+/// Separate statements that may continue about what was said before: "blocker: it still fails".
 const FAULTS: [&str; 4] = ["issue", "problem", "blocker", "bug"];
 
-/// The text without lines that are statements of their own ("task import: done"), do not name the row and do not speak of it.
+/// The text without lines that are separate statements ("task import: done") and neither name the row nor speak about
+/// it.
 pub(in crate::resolve) fn without_statements(text: &str, names: &[Vec<String>]) -> String {
     let is_own = |line: &&str| {
         let Some((head, body)) = line.split_once(':') else { return false };
@@ -228,7 +229,7 @@ pub(in crate::resolve) fn change(tokens: &[Token]) -> Option<&[Token]> {
     }
 }
 
-/// Whether a word tells what was done.
+/// Whether a word says what was done.
 pub(in crate::resolve) fn did(word: &str) -> bool {
     is(word, DID.split_whitespace())
         || (word.len() > 4
@@ -279,7 +280,7 @@ pub(in crate::resolve) fn past_mark(tokens: &[Token]) -> &[Token] {
     }
 }
 
-/// Whether a token can turn nothing.
+/// Whether a token cannot change the meaning.
 pub(in crate::resolve) fn is_calm_token(token: &Token) -> bool {
     let Token::Word(word) = token else { return *token == Token::Comma };
     let lists =

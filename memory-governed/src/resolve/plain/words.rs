@@ -1,17 +1,17 @@
 //! The words of a plain statement of an end. `plain` reads them. What is in none of them is not understood.
 
-/// What is said of a row that has ended: "is resolved".
+/// Words for a row that has ended: "is resolved".
 pub(in crate::resolve) const ENDED: &str = "resolved closed fixed done complete completed finished solved invalidated superseded lifted dropped \
      revoked withdrawn gone retired rescinded";
-/// What is said of who ended it: "fixed it".
+/// Words for what somebody did to end it: "fixed it".
 pub(in crate::resolve) const ENDING: &str = "resolved closed fixed completed finished solved invalidated lifted dropped revoked withdrew retired \
      rescinded";
 /// The same of a change: "this fixes it".
 pub(in crate::resolve) const ENDS_NOW: &str = "resolves closes fixes completes finishes solves invalidates";
-/// Of these, what may end a constraint or a decision and not an issue: "dropped" may be given up.
+/// Those of them that may end a constraint or decision but not an issue: "dropped" may mean given up.
 pub(in crate::resolve) const INVALIDATES: &str =
     "invalidated superseded lifted dropped revoked withdrawn withdrew retired rescinded invalidates";
-/// What is said of a thing beside the row that is done with.
+/// Words for something next to the row that is finished.
 pub(in crate::resolve) const FINISHED: &str = "resolved closed fixed done complete completed finished solved";
 /// Nouns of rows.
 pub(in crate::resolve) const KINDS: &str =
@@ -22,16 +22,16 @@ pub(in crate::resolve) const ROWS: &str = "issue issues bug bugs blocker blocker
 /// Further words for what goes wrong.
 pub(in crate::resolve) const FAULTS: &str =
     "timeout timeouts latency lag alert alerts warning warnings complaint complaints load";
-/// Work that a fault does by itself: "the errors increased", "the problem moved".
+/// Things that a fault does on its own: "the errors increased", "the problem moved".
 pub(in crate::resolve) const MOVES: &str = "added changed created enabled extended increased introduced moved raised rebooted restarted split swapped switched";
-/// What is under way where it is running.
+/// Things that are still in progress while running.
 pub(in crate::resolve) const CHECKS: &str = "test tests check checks ci suite pipeline job jobs review";
 /// What has ended something nowhere yet, or not for good.
 pub(in crate::resolve) const NOT_YET: &str = "staging local dev demo mock mocks draft experimental beta canary sandbox design old previous bot stale fork";
 /// Gerunds of work whose past does not end in "ed".
 pub(in crate::resolve) const GERUNDS: &str = "running rerunning making putting setting building rebuilding writing rewriting using splitting \
      cutting letting giving replacing removing reverting retrying limiting avoiding freeing";
-/// Of work, what takes the row itself elsewhere: "by moving it".
+/// Work that moves the row itself elsewhere: "by moving it".
 pub(in crate::resolve) const GONE: &str = "moving merging splitting removing deleting dropping renaming";
 /// Before the name of a row.
 pub(in crate::resolve) const ARTICLES: &str = "the this our my";
@@ -45,11 +45,11 @@ pub(in crate::resolve) const IT: &str = "it this that which";
 /// How completely, or when until now: they change nothing.
 pub(in crate::resolve) const ADVERBS: &str = "now finally already completely fully entirely totally just also indeed hereby successfully properly \
      correctly permanently officially definitely certainly 100% today yesterday earlier recently too meanwhile";
-/// Words that begin a sentence and say nothing of what follows.
+/// Words that start a sentence and do not affect what follows.
 pub(in crate::resolve) const LEADS: &str = "and so now then finally also ok okay great good news yes yep yay hooray phew done update fyi today yesterday well";
 pub(in crate::resolve) const GREETINGS: &str = "hi hello hey";
 pub(in crate::resolve) const EVERYONE: &str = "team all everyone folks there you";
-/// Words of a label before what a writer says as their own: "update: …".
+/// Words of a label before the writer's own statement: "update: …".
 pub(in crate::resolve) const LABELS: &str = "update updates status fyi news good great done fixed resolved closed completed finished solved \
      progress today now summary standup";
 /// "I confirm that …".
@@ -63,15 +63,15 @@ pub(in crate::resolve) const LATEST: &str = "the this our latest current last ne
 /// How something is that works.
 pub(in crate::resolve) const SOUND: &str =
     "up green healthy stable good fine clean live running working passing ok okay empty fast warm";
-/// Verbs of proof, and those of several things.
+/// Verbs of proof, singular and plural.
 pub(in crate::resolve) const PROVES: &str = "passes passed works worked succeeds succeeded stopped recovered";
 pub(in crate::resolve) const PROVE: &str = "pass work succeed run";
-/// Forms of being, and of what was done to something.
+/// Forms of "be", and of what was done to something.
 pub(in crate::resolve) const BE: &str = "is are was were has have had got";
-/// What was done, where the word does not end in "ed".
+/// What was done, for words that do not end in "ed".
 pub(in crate::resolve) const DID: &str = "ran made put set built rebuilt wrote rewrote found sent took kept cut did got let split shut gave went \
      began brought had threw held lost grew came seen";
-/// Work that was done. Not what takes something away: that may be the repair.
+/// Completed work. Excludes taking something away, because that may be the repair.
 pub(in crate::resolve) const WORKED: &str = "added adjusted applied bumped cached capped changed checked cleaned cleared closed committed completed \
      configured confirmed converted created debugged deployed diagnosed documented enabled extended extracted finished fixed flushed \
      guarded handled hardened helped implemented improved increased installed integrated introduced investigated lifted merged \
@@ -84,7 +84,7 @@ pub(in crate::resolve) const REPORTED: &str = "authored clean consolidated decre
      replaced restored";
 /// Words that introduce by what means.
 pub(in crate::resolve) const MEANS: &str = "by with via using through";
-/// Last words of what somebody did it by or with. None of a doubt, a part left open or a date.
+/// Last words of the means by which somebody did it. None expresses a doubt, an open part or a date.
 pub(in crate::resolve) const KNOWN_MEANS: &str = "parser logic code script config configuration setting settings index cache driver library \
      dependency retry retries backoff handler server proxy replica schema validation algorithm implementation team ops vendor supplier";
 pub(in crate::resolve) const REASONS: &str = "because since as so";
@@ -101,8 +101,8 @@ pub(in crate::resolve) const WATCHES: &str = "watch monitor observe";
 pub(in crate::resolve) const TIMES: &str = "monday tuesday wednesday thursday friday saturday sunday january february march april may june july \
      august september october november december end day days week weeks month months year years hour hours minute minutes second \
      seconds deadline tomorrow tonight noon midnight morning evening afternoon weekend eod eow sprint quarter christmas easter time";
-/// Words that may turn what is said around them: denials, doubts, suppositions, promises, hearsay, falsehood, parts of a whole, and
-/// that it began again. The lists of `phrases` belong to them too.
+/// Words that may change the meaning of what is said around them: denials, doubts, suppositions, promises, hearsay,
+/// falsehood, parts of a whole, and that it started again. The lists in `phrases` belong to them too.
 pub(in crate::resolve) const TURNING: &str = "but except excepting barring apart aside besides excluding only mostly partly some sometimes several \
      few certain most many otherwise else though although however despite unless until till when whenever while if that who whom \
      whose whoever whether or false untrue true wrong incorrect mistaken mistake withdrawn rejected cancelled canceled aborted backed skipped awaiting upcoming blocked declined \
@@ -131,7 +131,7 @@ pub(crate) fn is_time(word: &str) -> bool {
     TIMES.split_whitespace().any(|one| one == word)
 }
 
-/// Whether one of these words tells of work that was done.
+/// Whether one of these words is about completed work.
 pub(in crate::resolve) fn tells_of_work(words: &[String]) -> bool {
     let known =
         |word: &String| [WORKED, REPORTED].iter().any(|list| list.split_whitespace().any(|one| one == word));

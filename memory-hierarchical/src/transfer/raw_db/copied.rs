@@ -1,4 +1,5 @@
-//! A private copy of a database and its write-ahead log: to read both, SQLite makes an index beside them, and leaves it there.
+//! A private copy of a database and its write-ahead log. To read both, SQLite creates an index next to them, and leaves
+//! it there.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind as IoErrorKind, Read};
@@ -12,9 +13,9 @@ use crate::transfer::graph::MAX_BYTES;
 
 /// Most bytes of a database with its log: indexes and free pages make it larger than its rows.
 const MAX_COPY: u64 = 8 * MAX_BYTES;
-/// What a log begins with. Its salts change when it is begun anew.
+/// The header of a log. Its salts change when the log is restarted.
 const HEAD: u64 = 32;
-/// How often a copy is tried while the writer begins the log anew.
+/// How often to retry a copy while the writer keeps restarting the log.
 const TRIES: usize = 5;
 /// How many names of folders are tried.
 const NAMES: usize = 100;
@@ -38,7 +39,7 @@ impl PrivateFolder {
         &self.0
     }
 
-    /// Copies a file into the folder, and gives its length.
+    /// Copies a file into the folder, and returns its length.
     ///
     /// # Errors
     /// `unavailable` if there is no room.
@@ -50,7 +51,7 @@ impl PrivateFolder {
 
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
-        // It stands in the temporary folder, where others clean up too.
+        // It is in the temporary folder, where others clean up too.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -62,13 +63,13 @@ pub(crate) struct Copied(PrivateFolder);
 const COPY: &str = "copy.db";
 
 impl Copied {
-    /// Copies a database and its log; nothing where the log is gone or empty.
+    /// Copies a database and its log; returns `None` if the log is gone or empty.
     ///
-    /// The writer may go on meanwhile. It may move pages from the log into the database while that is copied, but the log, copied
-    /// after it, still has them; only a log that was begun anew need not, and then the copy is made again.
+    /// The writer may continue meanwhile. It may move pages from the log into the database during the copy, but the
+    /// log, copied afterwards, still has them. Only a restarted log may not, and then the copy is repeated.
     ///
     /// # Errors
-    /// `too_large`; `unavailable` if there is no room, or the log is begun anew again and again.
+    /// `too_large`; `unavailable` if there is no room, or the log keeps being restarted.
     pub(super) fn of(path: &Path) -> Result<Option<Self>> {
         let log = beside(path, "-wal");
         match ordinary(&log) {
@@ -95,7 +96,7 @@ impl Copied {
         self.0.path().join(COPY)
     }
 
-    /// Copies a file of at most so many bytes, and gives its length.
+    /// Copies a file of at most `most` bytes, and returns its length.
     fn copy(&self, from: &Path, ending: &str, most: u64) -> Result<u64> {
         let from = File::open(from).map_err(io)?;
         let length = from.metadata().map_err(io)?.len();
@@ -133,7 +134,7 @@ fn private() -> Result<PathBuf> {
     Err(no_room(last.unwrap_or_else(|| IoErrorKind::AlreadyExists.into())))
 }
 
-/// The beginning of a log; nothing where there is none, or it is empty.
+/// The header of a log; `None` if there is no log or it is empty.
 fn head(log: &Path) -> Result<Option<Vec<u8>>> {
     let mut head = Vec::new();
     match File::open(log).and_then(|file| file.take(HEAD).read_to_end(&mut head)) {

@@ -1,4 +1,4 @@
-//! A database that somebody else wrote: read only, never changed, and never trusted.
+//! A database that somebody else wrote: only read, never changed, and never trusted.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
@@ -22,7 +22,7 @@ use crate::transfer::json::has_long_integer;
 const MAX_CELL: i32 = 64 << 20;
 /// How long a writer of the file is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What a row costs besides its bytes, so that empty ones are limited too.
+/// What a row costs in addition to its bytes, so that empty ones are limited too.
 const ROW_COST: u64 = 64;
 
 /// The error of a statement on a file.
@@ -42,7 +42,7 @@ fn sql(error: rusqlite::Error) -> Error {
 /// A database of another program, read in one transaction.
 pub struct Foreign {
     pub(crate) connection: Connection,
-    /// Its length and time, where it is read without locks.
+    /// Its length and time, if it is read without locks.
     still: Option<(PathBuf, u64, Option<SystemTime>)>,
     /// What is read in its place; dropped after the connection.
     copied: Option<Copied>,
@@ -55,11 +55,11 @@ impl fmt::Debug for Foreign {
 }
 
 impl Foreign {
-    /// Opens a file. With a log beside it, a copy of both is read. Neither locks nor files beside it are made.
+    /// Opens a file. If it has a log, a copy of both is read. Creates neither locks nor files next to it.
     ///
     /// # Errors
-    /// `invalid_argument` for anything else than an ordinary file; `capability_unsupported` for one of a graph engine;
-    /// `corrupt` for one that is no database; `unavailable` for one that its writer left half written.
+    /// `invalid_argument` for anything but an ordinary file; `capability_unsupported` for a graph engine's file;
+    /// `corrupt` for a file that is not a database; `unavailable` for one that its writer left half written.
     pub fn open(path: &Path) -> Result<Self> {
         let path = ordinary(path)?;
         magic(&path)?;
@@ -86,7 +86,7 @@ impl Foreign {
         Ok(Self { connection, still, copied })
     }
 
-    /// Over a connection to a database that somebody else filled.
+    /// Wraps a connection to a database that somebody else filled.
     pub(crate) fn over(connection: Connection) -> Result<Self> {
         harden(&connection).map_err(sql)?;
         Ok(Self { connection, still: None, copied: None })
@@ -101,7 +101,7 @@ impl Foreign {
     /// Ends the reading.
     ///
     /// # Errors
-    /// `unavailable` if the file was changed, so that what was read may belong to two states of it.
+    /// `unavailable` if the file was changed, so that what was read may mix two states of it.
     pub fn finish(self) -> Result<()> {
         let Self { connection, still, copied } = self;
         drop((connection, copied));
@@ -118,7 +118,7 @@ impl Foreign {
     }
 }
 
-/// Nothing that the file's schema says runs, and every statement sees the same state.
+/// Makes sure that nothing in the file's schema is run, and that every statement sees the same state.
 fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(PATIENCE)?;
     for (option, value) in [
@@ -151,8 +151,8 @@ fn bytes(path: &OsStr) -> &[u8] {
     path.as_encoded_bytes()
 }
 
-/// The columns of a table with their declared types, in upper case; `None` if there is no such table. A view is none, nor is a
-/// table of a module.
+/// The columns of a table with their declared types, in upper case; `None` if there is no such table. Views and virtual
+/// tables do not count.
 pub(crate) fn columns(connection: &Connection, table: &str) -> Result<Option<Vec<(String, String)>>> {
     let is_there: bool = connection
         .query_row(
@@ -269,7 +269,7 @@ impl rows::Cells for Cells<'_, '_> {
 }
 
 impl Foreign {
-    /// Reads these columns of a table in the order of its rows, and gives each row with its number.
+    /// Reads these columns of a table in row order, and passes on each row with its number.
     ///
     /// # Errors
     /// `corrupt` for a damaged file; `too_large` past [`MAX_BYTES`], over all that was `read` before.

@@ -1,4 +1,4 @@
-//! Files that somebody else wrote, before SQLite sees them.
+//! Checks files that somebody else wrote before SQLite sees them.
 
 use std::fs;
 use std::io::{ErrorKind as IoErrorKind, Read as _};
@@ -38,7 +38,7 @@ pub(super) fn ordinary(path: &Path) -> Result<PathBuf> {
     Ok(fs::canonicalize(folder).map_err(io)?.join(name))
 }
 
-/// Refuses what does not begin as an SQLite database.
+/// Refuses a file that does not start like a SQLite database.
 pub(super) fn magic(path: &Path) -> Result<()> {
     let mut head = Vec::new();
     fs::File::open(path).map_err(io)?.take(16).read_to_end(&mut head).map_err(io)?;
@@ -56,7 +56,7 @@ pub(super) fn magic(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The file whose name goes on with this ending.
+/// The file with this suffix appended to its name.
 pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);

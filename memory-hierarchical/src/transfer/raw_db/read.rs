@@ -14,7 +14,8 @@ use crate::transfer::circles::on_circles;
 use crate::transfer::graph::Graph;
 use crate::transfer::tables::Tables;
 
-/// The columns of a table, those that the file has besides first: the owner of a memory. Edges have none, but a number.
+/// The columns of a table, starting with the one that only the file has: the owner of a memory. Edges have none, but a
+/// number.
 fn columns_of(table: Table) -> Vec<&'static str> {
     let owner = if let Table::Edges(_) = table { None } else { Some("agent_id") };
     owner.into_iter().chain(table.columns().iter().copied()).collect()
@@ -36,7 +37,7 @@ pub(crate) fn is_graph(foreign: &Foreign) -> Result<bool> {
     Ok(true)
 }
 
-/// What a file holds for one agent.
+/// A file's contents for one agent.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) graph: Graph,
@@ -45,16 +46,16 @@ pub(crate) struct Found {
     pub(crate) refusals: Refusals,
 }
 
-/// Reads a database of the original's layout that holds this agent's graph and nothing else. An edge that is there twice is read once.
+/// Reads a database in the original's layout that holds only this agent's graph. A repeated edge is read once.
 ///
 /// # Errors
-/// As for any file that is opened: `invalid_argument`, `capability_unsupported`, `unavailable`. `corrupt` for another layout, or
-/// if a row belongs to another agent, has an end that is missing, or is malformed: with their numbers, and how to take the rest.
+/// Those of opening a file: `invalid_argument`, `capability_unsupported`, `unavailable`. `corrupt` for another layout,
+/// or if rows belong to another agent, lack an end, or are malformed: with their numbers, and how to take the rest.
 pub fn read_raw_db(path: &Path, agent: &Agent) -> Result<Graph> {
     read(path, agent, false)
 }
 
-/// As [`read_raw_db`], with every edge that is there twice: an [`import`](crate::transfer::import()) skips and counts them.
+/// Like [`read_raw_db`], but with repeated edges: an [`import`](crate::transfer::import()) skips and counts them.
 ///
 /// # Errors
 /// As [`read_raw_db`].
@@ -89,7 +90,7 @@ fn read(path: &Path, agent: &Agent, repeated: bool) -> Result<Graph> {
     .with_detail("refused", count))
 }
 
-/// Reads all rows, and sorts them into what is this agent's graph and what is refused; an edge that is there twice is either.
+/// Reads all rows, and sorts them into this agent's graph and refused ones. `repeated` says where repeated edges go.
 pub(crate) fn read_rows(foreign: &Foreign, agent: &Agent, repeated: bool) -> Result<Found> {
     let mut found = Found::default();
     let mut bytes = 0;
@@ -133,7 +134,7 @@ fn ends_of(row: &Row) -> Option<(&str, &str)> {
     if let Row::Edge(edge) = row { Some(edge.ends()) } else { None }
 }
 
-/// Reads a row and judges it: by itself, and by the memories before it.
+/// Reads a row and judges it, on its own and against the memories before it.
 fn taken(
     table: Table,
     mut cells: Cells<'_, '_>,

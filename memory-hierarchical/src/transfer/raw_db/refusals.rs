@@ -11,15 +11,15 @@ use crate::transfer::import::NAMED;
 pub enum Why {
     /// It belongs to another agent.
     Foreign,
-    /// It is an edge that ends at a memory which is not there, or not of the right kind.
+    /// An edge to a memory that does not exist, or is of the wrong kind.
     Orphan,
     /// It is an edge, and another of its kind joins the same two memories.
     Repeated,
     /// It is an edge of a circle of memories that supersede each other.
     Circle,
-    /// Its id is that of another memory or entry, which says something else: in the file before it, or in the store.
+    /// Its id belongs to another memory or entry with different content, earlier in the file or in the store.
     Taken,
-    /// One of its values is not what its column holds.
+    /// One of its values does not fit its column.
     Malformed,
 }
 
@@ -70,7 +70,7 @@ impl Refusals {
 mod tests {
     use super::*;
 
-    /// The command says that as many are named in JSON; they were twenty.
+    /// The command says that JSON names this many. Regression: it named twenty.
     #[test]
     fn a_thousand_rows_are_named_and_all_are_counted() {
         let mut refusals = Refusals::default();

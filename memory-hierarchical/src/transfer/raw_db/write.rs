@@ -13,7 +13,7 @@ use crate::model::Agent;
 use crate::rows::Table;
 use crate::transfer::graph::{Graph, MAX_BYTES};
 
-/// The tables and indexes of the original, which opens such a file as its own.
+/// The original's tables and indexes, so that it opens such a file as its own.
 const SCHEMA: &str = "
 CREATE TABLE semantic_memories (
     memory_id TEXT PRIMARY KEY,
@@ -86,7 +86,7 @@ fn failed(error: rusqlite::Error) -> Error {
     Error::internal("a database in memory cannot be filled").with_source(error)
 }
 
-/// The graph as the bytes of an SQLite database, which is made in memory: whoever writes them to a file decides how.
+/// The graph as the bytes of a SQLite database, built in memory; the caller decides how to write them to a file.
 ///
 /// # Errors
 /// `too_large` for more than [`MAX_BYTES`](crate::transfer::MAX_BYTES), which could not be read back.
@@ -133,21 +133,21 @@ fn value(value: SqlValue) -> Value {
     }
 }
 
-/// A database that nobody else reads or writes until this is dropped.
+/// A database that nobody else can read or write until this is dropped.
 #[derive(Debug)]
 pub struct Held {
     _connection: Option<Connection>,
 }
 
-/// Locks a database that is about to be replaced, if there is one. While it is held, no other handle to the file may be closed in
-/// this process: the system's locks end with the first one.
+/// Locks a database that is about to be replaced, if it exists. While this is held, no other handle to the file may be
+/// closed in this process, because that would release the system's locks.
 ///
-/// A program that has the file open in rollback mode, and no transaction, holds no lock and is not seen. It goes on reading the
-/// replaced database, and SQLite refuses its writes.
+/// A program that has the file open in rollback mode without a transaction holds no lock and goes unnoticed. It
+/// continues reading the replaced database, and SQLite refuses its writes.
 ///
 /// # Errors
-/// `conflict` where a program uses the database, or has left beside it what it wrote last: SQLite would play that into whatever
-/// has the name next.
+/// `conflict` if a program uses the database, or has left its last writes next to it: SQLite would apply those to
+/// whatever takes that name next.
 pub fn hold_raw_db(path: &Path) -> Result<Held> {
     let in_use = |what: &str| {
         Error::new(
@@ -174,7 +174,7 @@ pub fn hold_raw_db(path: &Path) -> Result<Held> {
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let locked = Connection::open_with_flags(path, flags).and_then(|connection| {
         connection.busy_timeout(Duration::ZERO)?;
-        // With it, a program that has a database with a write-ahead log open is seen even where it does nothing.
+        // This also detects an idle program that has a database with a write-ahead log open.
         connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE")?;
         Ok(connection)
     });
@@ -187,7 +187,7 @@ pub fn hold_raw_db(path: &Path) -> Result<Held> {
         {
             Err(in_use("it is locked").with_source(error))
         }
-        // What cannot be locked is no database, or one that nobody can write.
+        // What cannot be locked is not a database, or one that nobody can write.
         locked => Ok(Held { _connection: locked.ok() }),
     }
 }

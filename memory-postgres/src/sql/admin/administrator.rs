@@ -87,7 +87,7 @@ impl Admin {
         }
     }
 
-    /// The generation of a scope's database; `None`: it must be created or repaired.
+    /// The generation of a scope's database; `None` if it must be created or repaired.
     pub(crate) async fn find(&self, hex: &Hex) -> Result<Option<i64>> {
         let rows = self.look("SELECT mem_sql.find($1)", &[(&hex.as_str(), Type::TEXT)]).await?;
         Ok(rows.first().and_then(|row| row.get(0)))

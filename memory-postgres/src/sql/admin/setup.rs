@@ -18,7 +18,7 @@ const VERSION: i32 = 1;
 /// What the setup found out about the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The schema of pgvector; `None`: not installed.
+    /// The schema of pgvector; `None` if it is not installed.
     pub(crate) vector: Option<String>,
     pub(crate) is_superuser: bool,
     /// Whether the server notices that a client is gone, even during a statement.
@@ -143,7 +143,7 @@ fn allowed() -> String {
     format!("ARRAY[{}]::text[]", names.join(","))
 }
 
-/// The digest of the last setup; `None`: never set up.
+/// The digest of the last setup; `None` if it was never set up.
 async fn known(connection: &Owned) -> Result<Option<String>> {
     let there =
         connection.query("SELECT to_regclass('mem_sql.state') IS NOT NULL", &[], Effect::None).await?;

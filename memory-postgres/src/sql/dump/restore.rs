@@ -23,8 +23,8 @@ use crate::sql::statement::verdicts::Judged;
 const STEP_ROWS: usize = 200;
 const STEP_VALUES: usize = 20_000;
 const STEP_BYTES: usize = 1 << 20;
-/// The objects of a schema, without parts of others, in the order to drop them: relations before the types of their
-/// columns. Also whether no dump holds them.
+/// A schema's own objects, not parts of others, in the order to drop them: relations before the types of their columns.
+/// Also whether dumps leave them out.
 const THERE: &str = "\
     SELECT what, name, is_in_no_dump FROM ( \
         SELECT 0 AS turn, CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'f' THEN 'FOREIGN TABLE' \

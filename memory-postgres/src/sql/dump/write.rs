@@ -69,7 +69,7 @@ impl Engine {
         out.flush().await
     }
 
-    /// A session on a snapshot of the scope's database, and the definitions there; `None`: there is none.
+    /// A session on a snapshot of the scope's database, and the definitions there; `None` if there is no database.
     async fn begin_dump(self: &Arc<Self>, state: &Arc<ScopeState>) -> Result<Option<(Leased, Vec<Defined>)>> {
         const TRIES: u32 = 4;
         let mut tries = 0;

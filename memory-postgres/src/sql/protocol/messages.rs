@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// Decodes a message from its tag and body; `None`: invalid.
+    /// Decodes a message from its tag and body; `None` if invalid.
     fn read(tag: u8, body: &[u8]) -> Option<Reply> {
         let mut message = BytesMut::new();
         message.put_u8(tag);

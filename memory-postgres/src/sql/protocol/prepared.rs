@@ -85,7 +85,7 @@ impl Named {
         self.sent.push_back(Sent::Unnamed);
     }
 
-    /// Marks the end of a chain: what follows is answered whatever happens to it.
+    /// Marks the end of a chain: what follows is answered, whatever happens to it.
     pub(super) fn sent_end(&mut self) {
         self.sent.push_back(Sent::End);
     }

@@ -95,7 +95,7 @@ impl Sink {
         self.rows.into_iter().map(|row| row.into_iter().filter_map(text).collect()).collect()
     }
 
-    /// Whether the statement keeps sending in vain. If the row limit cut it, it has stopped by itself.
+    /// Whether the statement keeps sending for nothing. If the row limit cut it, it has stopped on its own.
     pub(crate) fn wants_no_more(&self) -> bool {
         self.is_full && self.only_reads && self.rows.len() < self.max_rows
     }
@@ -146,7 +146,7 @@ impl Sink {
         self.rows.push(values);
     }
 
-    /// The rows; `None`: the statement returns none.
+    /// The rows; `None` if the statement returns none.
     pub(crate) fn rows(self) -> Option<Rows> {
         let columns = self.columns.filter(|columns| !columns.is_empty())?;
         let mut rows = Rows::default();

@@ -1,4 +1,4 @@
-//! Sends and receives messages, with limits: no message makes a session use more memory than was allowed.
+//! Sends and receives messages, with limits: no message may make a session use more memory than allowed.
 
 use std::fmt;
 use std::io;
@@ -67,7 +67,7 @@ pub(crate) struct Session {
     pub(crate) moved: bool,
     /// The generation of its database.
     pub(crate) generation: i64,
-    /// The number of the definitions under which agents' statements were prepared; `None`: unknown.
+    /// The number of the definitions under which agents' statements were prepared; `None` if unknown.
     definitions: Option<i64>,
     /// Statements that the server has parsed and keeps.
     pub(crate) named: Named,
@@ -124,8 +124,8 @@ impl Session {
         }
     }
 
-    /// Waits until no earlier cancel request can hit what is sent next. `false`: one still may.
-    /// The server ignores a request that finds the session idle.
+    /// Waits until no earlier cancel request can hit what is sent next. Returns false if one still may. The server
+    /// ignores a request that finds the session idle.
     pub(crate) async fn is_past_cancelling(&mut self) -> bool {
         match self.cancelling.take() {
             Some(cancelling) => cancelling.await.unwrap_or(false),
@@ -264,7 +264,7 @@ impl Session {
         });
     }
 
-    /// Runs the bound statement, up to this many rows; 0: all.
+    /// Runs the bound statement, up to this many rows; 0 for all.
     pub(crate) fn execute(&mut self, rows: i32) {
         self.write(|out| frontend::execute("", rows, out));
     }
@@ -366,7 +366,7 @@ impl Session {
         if !is_row && body > LONGEST {
             return Err(Lost::ProtocolViolation);
         }
-        // Only now, because the decoder allocates whatever length the server claims.
+        // Checked first, because the decoder allocates whatever length the server claims.
         let message = Message::parse(&mut self.incoming).map_err(|_| Lost::ProtocolViolation)?;
         let Some(message) = message else { return Ok(None) };
         let reply = Reply::try_from(message).map_err(|_| Lost::ProtocolViolation)?;

@@ -13,8 +13,8 @@ use crate::sql::protocol::exchange::{Cancel, Why};
 
 /// How often to check.
 const PERIOD: Duration = Duration::from_millis(20);
-/// Bytes above the quota, or above the initial size, at which a statement is ended. What it writes until then comes on
-/// top.
+/// How far a statement may exceed the quota, or the initial size, before it is ended, in bytes. What it writes until
+/// then comes on top.
 const TOLERANCE: u64 = 16 << 20;
 
 #[derive(Debug)]

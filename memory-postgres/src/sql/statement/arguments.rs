@@ -142,7 +142,7 @@ fn hex(bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// As the engine prints it, so that a column of texts stores the same whether or not it is declared as a number.
+/// As the engine prints it, so that a text column stores the same whether or not the argument is declared as a number.
 fn real_text(real: f64) -> String {
     if real.is_nan() {
         return "NaN".to_owned();

@@ -39,8 +39,8 @@ pub(crate) struct Asked {
     pub(crate) only_reads: bool,
     /// Whether this kind of statement is worth preparing.
     pub(crate) comes_again: bool,
-    /// Whether it may be kept prepared. With shared schemas it may not: the server would go on reading a shared table after another
-    /// session has created the scope's own table of that name.
+    /// Whether it may be kept prepared. With shared schemas it may not: the server would go on reading a shared table
+    /// after another session has created the scope's own table with that name.
     pub(crate) may_be_kept: bool,
     /// Whether to check the quota afterwards.
     pub(crate) checks_quota: bool,
@@ -94,7 +94,7 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
-    /// Whether the statement may fail, or have other types, only because of what was defined since the session looked.
+    /// Whether the statement may fail, or have other types, only because of definitions made since the session looked.
     fn may_be_redefined(&self) -> bool {
         match self {
             Self::Opening(fault) => fault.state == REDEFINED,
@@ -169,7 +169,7 @@ pub(crate) async fn run(
         done => done?,
     };
     if second.fault.is_some() {
-        // The first refusal says what is wrong.
+        // The first refusal explains what is wrong.
         return Ok((Answer { status: second.status, ..heard }, sink));
     }
     // Errors of class 22 are about this call's values: the next call's may be right.
@@ -313,7 +313,7 @@ fn begin(session: &mut Session, start: &Start, definitions: Option<i64>) -> Begu
             session.own("BEGIN", &[], &[]);
             let values = [number(*age), definitions.and_then(number)];
             session.own("SELECT mem_sql.enter($1, $2)", &[INT8, INT8], &values);
-            // Nobody else defines anything until this transaction ends.
+            // Nobody else can define anything until this transaction ends.
             return Begun { leading: 2, ..Begun::default() };
         }
     };
@@ -398,7 +398,7 @@ async fn parse(
     Ok((heard, number.and_then(|number| number.parse().ok())))
 }
 
-/// The error of a failed statement; `None`: it was cancelled because it had enough rows.
+/// The error of a failed statement; `None` if it was cancelled because it had enough rows.
 pub(crate) fn error_of(heard: &Answer, sink: &Sink, exchange: &Exchange<'_>, asked: &Asked) -> Option<Error> {
     if heard.copied {
         return Some(errors::copies());

@@ -1,4 +1,4 @@
-//! Runs one statement by itself.
+//! Runs one statement on its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::sql::protocol::{FORGET, Lost, Session};
 use crate::sql::statement::execute::{self, Asked, Failed, Opening, QuotaCheck, Start, error_of};
 use crate::sql::statement::verdicts::Judged;
 
-/// How often to try a statement that has not run on another session.
+/// How often to retry a statement that has not run, on another session.
 const TRIES: u32 = 4;
 /// What resets a session after a statement that reads or writes rows. After any other kind of statement, everything is
 /// reset.
@@ -254,7 +254,7 @@ impl Engine {
         }
     }
 
-    /// The statement's error. If its database was dropped meanwhile, the statement is tried again on the current one.
+    /// The statement's error. If its database has been dropped meanwhile, the statement is retried on the current one.
     async fn unless_dropped(&self, state: &Arc<ScopeState>, generation: i64, error: Error) -> Tried {
         let sqlstate = error.details().get("sqlstate").and_then(|state| state.as_str()).unwrap_or_default();
         let is_about_names = matches!(sqlstate, "3F000" | "42501" | "42P01" | "42704" | "42883");
@@ -329,8 +329,8 @@ impl Engine {
         }
     }
 
-    /// The server-side timeouts for the rest of the deadline; `None`: the session's own are close enough, and this side
-    /// enforces the deadline.
+    /// The server-side timeouts for the rest of the deadline; `None` if the session's own are close enough, since this
+    /// side enforces the deadline.
     pub(crate) fn limits(&self, deadline: Instant) -> Option<String> {
         let whole = Duration::from_millis(self.config.statement_timeout_ms);
         let left = deadline.saturating_duration_since(Instant::now());
@@ -365,7 +365,7 @@ impl Engine {
                 "55P03" => Tried::Done(Err(errors::locked())),
                 "57014" if cancel.why().is_some() => Tried::Done(Err(errors::cancelled())),
                 "57014" => Tried::Done(Err(errors::locked())),
-                // The database was dropped by somebody: it is created again.
+                // Somebody dropped the database; it is created again.
                 _ => {
                     state.forget(generation);
                     Tried::Stale(errors::statement(&refused))
@@ -393,7 +393,7 @@ impl Engine {
                     matches!(&lost, Lost::Ended(state) if state == "57P01") && cancel.why().is_some();
                 match lost {
                     _ if ended_by_us => Tried::Done(Err(errors::cancelled())),
-                    // If the server ends a session it says so before it commits. Otherwise the outcome is unknown.
+                    // A server that ends a session says so before it commits. Otherwise the outcome is unknown.
                     Lost::Broken(_) | Lost::ProtocolViolation if commits => {
                         Tried::Done(Err(errors::outcome_unknown()))
                     }
@@ -417,7 +417,7 @@ fn comes_again(kind: StatementKind) -> bool {
     matches!(kind, Select | Insert | Update | Delete | Merge)
 }
 
-/// Whether a command tag belongs to such a statement.
+/// Whether a command tag belongs to a statement that counts rows.
 fn is_of_rows(tag: &str) -> bool {
     let word = tag.split(' ').next().unwrap_or_default();
     matches!(word, "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "MERGE")

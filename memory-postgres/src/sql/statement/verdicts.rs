@@ -26,7 +26,7 @@ const OF_HOST_BYTES: usize = 512 << 10;
 pub(crate) struct Verdicts {
     policy: Arc<Policy>,
     known: memory_sql::Verdicts<Judged>,
-    /// The host's own statements, which are no verdicts.
+    /// The host's own statements, which are not verdicts.
     of_host: memory_sql::Verdicts<Judged>,
 }
 

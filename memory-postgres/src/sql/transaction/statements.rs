@@ -76,7 +76,7 @@ impl Engine {
         answer
     }
 
-    /// `Ok`: the transaction is still usable, whatever the statement's own outcome.
+    /// `Ok` means that the transaction is still usable, whatever the statement's own outcome.
     async fn within_once(
         &self,
         call: &Call,
@@ -150,7 +150,7 @@ impl Engine {
         Err(Ended::ByTheEngine.error())
     }
 
-    /// Returns to a transaction what a call took, or rolls it back if it ended meanwhile.
+    /// Returns to a transaction what a call took, or rolls it back if it has ended meanwhile.
     pub(crate) fn put_back(self: &Arc<Self>, transaction: &Transaction, held: Held) {
         if let Some(held) = self.transactions.put_back(transaction, held) {
             Self::roll_back(self, held);

@@ -31,7 +31,7 @@ struct Report {
     /// Remaining entries whose text the model refused in the last step.
     failed: u64,
     interrupted: bool,
-    /// Of the scope's conversation, if it has one.
+    /// For the scope's conversation, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     turns: Option<ReembedOutcome>,
 }
@@ -47,7 +47,7 @@ pub(crate) async fn run(context: &Context, args: &ReembedArgs, out: &mut Out) ->
     let stop = context.stop();
     let mut progress = Progress::new(context.is_quiet());
     let mut report = Report { turns: turns(&opened, args, &stop, &mut progress).await?, ..Report::default() };
-    // A store without an embedder has conversations by meaning all the same.
+    // Even a store without an embedder may have conversations with vectors.
     let has_entries = report.turns.is_none() || opened.memory.capabilities().vector_search;
     if has_entries && !stop.is_asked() {
         entries(&opened, args, &stop, &mut progress, &mut report).await?;
@@ -90,7 +90,7 @@ pub(crate) async fn run(context: &Context, args: &ReembedArgs, out: &mut Out) ->
     })
 }
 
-/// Embeds the turns of a conversation; `None`: there are none.
+/// Embeds the turns of a conversation; `None` if there is none.
 async fn turns(
     opened: &Opened,
     args: &ReembedArgs,
@@ -132,7 +132,7 @@ async fn entries(
     let mut options = ReembedOptions::default();
     options.limit = args.step;
     options.dry_run = args.dry_run;
-    // Turns have vectors of their own.
+    // Turns have their own vectors.
     RESERVED_PREFIX.clone_into(&mut options.except);
     let mut before = u64::MAX;
     loop {
@@ -144,7 +144,7 @@ async fn entries(
             return Ok(());
         }
         // Texts that the model refuses come first again in every step. A step full of them makes no progress and hides
-        // what is behind it; any other step has seen everything.
+        // what comes after; any other step has seen everything.
         if step.remaining >= before {
             let full = step.failed >= u64::try_from(options.limit).unwrap_or(u64::MAX);
             if !full || options.limit >= MAX_STEP {

@@ -115,7 +115,7 @@ impl SearchArgs {
 /// How a hit was ranked.
 #[derive(Serialize)]
 struct Explanation {
-    /// Words of the query that the entry contains, in their indexed form.
+    /// Query words that the entry contains, in indexed form.
     words: Vec<String>,
     /// What recency, source and frequency added to the similarity.
     recency: f64,

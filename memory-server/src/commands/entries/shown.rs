@@ -4,7 +4,7 @@ use memory_core::{Entry, Scalar};
 
 use crate::terminal::{Failure, Out, excerpt};
 
-/// What an entry is found by in one line: its text if it has one, else its value's JSON.
+/// An entry in one line: its text if it has one, otherwise its value's JSON.
 pub(crate) fn brief(out: &Out, entry: &Entry) -> String {
     let text = entry.text.as_deref().unwrap_or_else(|| entry.value.as_str());
     excerpt(text, out.shown())

@@ -118,7 +118,7 @@ pub(crate) async fn delete(context: &Context, args: &DeleteArgs, out: &mut Out) 
     let opened = context.open(Access::Existing).await?;
     let options = DeleteOptions::expecting(args.expect.expect());
     let outcome = opened.backend("delete")?.delete(opened.scope(), &key, options).await?;
-    // A fallback cannot say what the store holds; the delete is kept for it.
+    // A fallback does not know what the store holds; the delete is kept for the store.
     let kept = memory::fallback::fell_back().is_some();
     out.tell(&outcome, |out| {
         let key = printable(key.as_str(), "");

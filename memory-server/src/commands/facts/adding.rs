@@ -21,7 +21,7 @@ const MAX_WAIT: u64 = 600;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Longest pause between two polls.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How many times larger a conversation may be as JSON than its plain text.
+/// How many times larger a conversation may be as JSON than as plain text.
 const JSON_BYTES_A_BYTE: usize = 8;
 
 /// The role of the speaker.
@@ -116,7 +116,7 @@ struct StatusDocument<'a> {
     beside: Beside,
 }
 
-/// What became of messages that were not stored as new.
+/// Messages that were not stored as new.
 #[derive(Clone, Default, Serialize)]
 struct Beside {
     #[serde(skip_serializing_if = "is_zero")]
@@ -127,7 +127,7 @@ struct Beside {
     different: Vec<FactId>,
     #[serde(skip_serializing_if = "is_zero")]
     without_vector: u64,
-    /// Messages of the system or of tools, where nothing was stored.
+    /// Messages of the system or of tools, where those are not stored.
     #[serde(skip_serializing_if = "is_zero")]
     not_said: u64,
 }
@@ -204,7 +204,7 @@ pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Resu
         AddStatus::Pending(Some(event)) => {
             let patience = args.wait.wait;
             let followed = follow(layer, &run, opened.scope(), &event, patience, context.is_quiet()).await;
-            // Whatever became of the question, the words were accepted.
+            // Even if asking fails, the messages were accepted.
             let status = followed.unwrap_or_else(|error| {
                 note(&format!("accepted, but it cannot be followed: {}", error.message()));
                 EventStatus::Pending
@@ -239,7 +239,7 @@ pub(crate) async fn event(context: &Context, args: EventArgs, out: &mut Out) -> 
         return Err(Error::unsupported("event", opened.memory.name()).into());
     }
     let run = opened.run(&args.credentials)?;
-    // Ask at least once, whatever the time limit: the first answer says whether the event exists.
+    // Ask at least once, whatever the time limit: the first answer tells whether the event exists.
     let mut status = layer.event(&run, opened.scope(), &event).await?;
     if status == EventStatus::Pending && args.wait.wait.is_some() {
         status = follow(layer, &run, opened.scope(), &event, args.wait.wait, context.is_quiet()).await?;
@@ -281,7 +281,7 @@ fn messages(context: &Context, args: &AddArgs) -> Result<Vec<Message>, Failure> 
     })
 }
 
-/// Polls an event until it is done, has failed, or the time is up; without a time limit it does not poll.
+/// Polls an event until it is done, has failed, or the time is up. Without a time limit it does not poll.
 async fn follow(
     layer: &dyn MemoryLayer,
     run: &RunContext,

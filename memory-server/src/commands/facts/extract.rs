@@ -1,4 +1,4 @@
-//! `extract`: facts drawn from what was said, by the language model of `memory.toml`.
+//! `extract`: the language model of `memory.toml` draws facts from what was said.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use serde::Serialize;
 
 use crate::terminal::{Context, Exit, Failure, Opened, Out, Progress, Stop, counted};
 
-/// Turns set aside one after the other, without a success between them, that end the command.
+/// After this many turns in a row were set aside, the command gives up.
 pub(crate) const MAX_IN_A_ROW: u32 = 3;
-/// How often a wait looks whether it is to end.
+/// How often a waiting command checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct ExtractArgs {
     once: bool,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Default, Serialize)]
 struct Report {
     turns: u64,
@@ -105,7 +105,7 @@ pub(crate) async fn extract(context: &Context, args: ExtractArgs, out: &mut Out)
     })
 }
 
-/// Draws facts until nothing waits, or once. Whether it was interrupted.
+/// Draws facts once, or until nothing waits. Returns whether it was interrupted.
 async fn drawn(
     context: &Context,
     opened: &Opened,
@@ -200,10 +200,10 @@ fn tell_spent(out: &mut Out, spent: Spent) -> Result<(), Failure> {
     ))
 }
 
-/// Draws facts from one scope until nothing waits, for now.
+/// Draws facts from one scope until nothing waits there for now.
 ///
 /// # Errors
-/// As [`ExtractionQueue::step`]; the last error of several turns in a row that were set aside.
+/// Those of [`ExtractionQueue::step`]; the last error if several turns in a row were set aside.
 pub(crate) async fn drain(
     queue: &ExtractionQueue,
     scope: &Scope,

@@ -14,7 +14,7 @@ use crate::terminal::{
     printable, scope_name, values,
 };
 
-/// How many facts a block of text is made of, unless --top-k says.
+/// How many facts go into a block of text, unless --top-k says.
 const CONTEXT_FACTS: usize = 50;
 
 #[derive(Args, Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct RecallArgs {
     credentials: CredentialArgs,
 }
 
-/// A fact, and its scope where several were searched.
+/// A fact, and its scope if several were searched.
 #[derive(Serialize)]
 struct Found {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,7 +171,7 @@ fn said(fact: &Fact, shown: usize) -> String {
     fact.speaker.as_ref().map_or_else(|| text.clone(), |speaker| format!("{speaker}: {text}"))
 }
 
-/// Of a fact that was superseded.
+/// The note for a superseded fact.
 fn held_until(fact: &Fact) -> String {
     fact.valid_to.map_or_else(String::new, |until| format!(", held until {until}"))
 }

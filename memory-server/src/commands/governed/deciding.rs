@@ -1,4 +1,4 @@
-//! `pending` and `review`: what waits, and what people decide about it; and an issue that they open again.
+//! `pending` and `review`: what waits, and how people decide about it. Also an issue that a person reopens.
 
 use clap::{Args, Subcommand, ValueEnum};
 use memory::Access;
@@ -11,10 +11,10 @@ use memory_core::Error;
 use super::{SpaceArgs, actor, open};
 use crate::terminal::{Context, Exit, Failure, Out, excerpt, word};
 
-/// Deferred writes listed at once.
+/// Most deferred writes listed at once.
 const LISTED: usize = 1_000;
 
-/// Characters of a note in a list; `review show` prints it whole.
+/// Characters of a note in a list; `review show` prints all of it.
 const NOTE: usize = 120;
 
 /// The state of a deferred write.
@@ -87,7 +87,7 @@ fn list(found: &[Pending], out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// One deferred write for people: what was said, why it waits, what the rows that it may mean say, and how to decide.
+/// One deferred write for people: what was said, why it waits, what the candidate rows say, and how to decide.
 async fn told(shared: &SharedMemory, one: &Pending) -> memory_core::Result<Vec<String>> {
     let mut lines = vec![
         format!(
@@ -97,7 +97,7 @@ async fn told(shared: &SharedMemory, one: &Pending) -> memory_core::Result<Vec<S
             word(&one.actor.trust),
             one.observed_at
         ),
-        // Its own lines are set in, so that none passes for one of these.
+        // Its further lines are indented, so that none can pass for one of ours.
         format!("note:     {}", one.text.as_deref().unwrap_or("(erased)").replace('\n', "\n          ")),
     ];
     let Some(request) = &one.request else { return Ok(lines) };
@@ -177,7 +177,7 @@ pub(crate) async fn review(context: &Context, args: ReviewArgs, out: &mut Out) -
     };
     let (opened, space) = open(context, &args.space, access).await?;
     let queue: PendingMemoryQueue = governed::queue(&space);
-    // Who has this terminal is the operator.
+    // Whoever uses this terminal is the operator.
     let person = actor(&opened, Trust::Person);
     let outcome = match args.action {
         Action::List => return list(&queue.list(PendingStatus::NeedsReview, LISTED).await?, out),
@@ -206,7 +206,7 @@ pub(crate) async fn review(context: &Context, args: ReviewArgs, out: &mut Out) -
     Ok(Exit::Ok)
 }
 
-/// The person's own note, which is promoted at once.
+/// A note by the person, promoted at once.
 async fn reopen(
     space: &Space,
     id: &str,

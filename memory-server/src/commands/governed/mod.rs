@@ -61,7 +61,7 @@ impl From<BucketName> for Bucket {
     }
 }
 
-/// Opens the store and its space, which only `Access::Create` makes: elsewhere one that was never made reads as empty.
+/// Opens the store and its space. Only `Access::Create` creates the space; otherwise a missing one reads as empty.
 pub(super) async fn open(context: &Context, args: &SpaceArgs, access: Access) -> Result<(Opened, Space)> {
     let opened = context.open(access).await?;
     let (tenant, provider) = (&opened.settings.tenant, Arc::new(opened.memory.clone()));
@@ -73,7 +73,7 @@ pub(super) async fn open(context: &Context, args: &SpaceArgs, access: Access) ->
     Ok((opened, space))
 }
 
-/// Who works at this terminal, with the trust that the command gives.
+/// The person at this terminal, with the trust that the command gives.
 pub(super) fn actor(opened: &Opened, trust: Trust) -> Actor {
     Actor { agent: opened.scope().id.as_str().to_owned(), run: "terminal".to_owned(), trust }
 }

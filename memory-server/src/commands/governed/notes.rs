@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{SpaceArgs, actor, open};
 use crate::terminal::{self, Context, Exit, Failure, Out, Progress, counted, values};
 
-/// Notes that `promote` tells of: rejected ones, and those to be tried again.
+/// Most notes that `promote` lists: rejected ones, and those to retry.
 const TOLD: usize = 20;
 
 /// How far the writer of a note is trusted.
@@ -51,7 +51,7 @@ pub(crate) struct NoteArgs {
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     at: Option<Timestamp>,
     /// The run of the agent that noted it: `--agent ada --run import-7` [default: `terminal`]
-    // In place of the global option of this name, which chooses a scope and excludes `--agent`.
+    // Replaces the global option of this name, which chooses a scope and excludes `--agent`.
     #[arg(long, id = "run", value_name = "ID")]
     run: Option<String>,
     #[command(flatten)]
@@ -127,7 +127,7 @@ pub(crate) async fn promote(context: &Context, args: PromoteArgs, out: &mut Out)
             format!("{}, {} committed", counted(report.notes, "note"), report.committed)
         });
     }
-    // What was left by others is tried, too.
+    // Also try what others left.
     report.committed += pipeline.promote(0).await?.committed;
     progress.finish();
     for (id, reason) in &left {

@@ -1,4 +1,4 @@
-//! `shared` and `why`: rows, the past, and why a row is so.
+//! `shared` and `why`: rows, their past, and the reasons for their state.
 
 use clap::Args;
 use memory::Access;
@@ -73,7 +73,7 @@ pub(crate) async fn why(context: &Context, args: WhyArgs, out: &mut Out) -> Resu
     explain(&SharedMemory::new(&space), &buckets, &id, out).await
 }
 
-/// Prints why the row of this id is so, which is in one of these buckets.
+/// Prints the history of the row with this id, in one of these buckets.
 async fn explain(
     shared: &SharedMemory,
     buckets: &[Bucket],
@@ -101,7 +101,7 @@ async fn explain(
     Ok(Exit::Ok)
 }
 
-/// A row's status, with what took its place.
+/// A row's status, and what replaced it.
 fn status(row: &Row) -> String {
     match &row.superseded_by {
         Some(successor) => format!("{} by {successor}", row.status),

@@ -12,7 +12,7 @@ pub(super) fn require_served(backend: BackendChoice) -> Result<()> {
     if cfg!(feature = "ladybug") { Ok(()) } else { backend.require_served() }
 }
 
-/// The graphs of the engine: ours and, to read where there is none of ours, the original's.
+/// The engine's graphs: ours, and for reading also the original's where we have none.
 #[cfg(feature = "ladybug")]
 pub(super) fn engine_graphs(
     reads_original: bool,

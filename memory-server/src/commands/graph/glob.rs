@@ -4,18 +4,18 @@
 enum Part {
     /// `*`: any characters, or none.
     Star,
-    /// One character, within these ranges or outside all of them.
+    /// One character, inside these ranges or outside all of them.
     One { is_outside: bool, ranges: Vec<(char, char)> },
 }
 
 impl Part {
-    /// A part that stands for itself.
+    /// A part that matches itself.
     fn only(character: char) -> Self {
         Self::One { is_outside: false, ranges: vec![(character, character)] }
     }
 }
 
-/// `*`, `?`, and `[…]` with ranges, where `!` or `^` comes first for every other character. `[*]` is a star.
+/// `*`, `?`, and `[…]` with ranges; a leading `!` or `^` negates them. `[*]` is a literal star.
 pub(super) struct Glob(Vec<Part>);
 
 impl Glob {
@@ -39,8 +39,8 @@ impl Glob {
         Self(parts)
     }
 
-    /// Whether the whole text is of this pattern. A star is first tried with as little as possible; only the last one needs to
-    /// be tried again.
+    /// Whether the pattern matches the whole text. A star first matches as little as possible; only the last one needs
+    /// to be retried.
     pub(super) fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().collect();
         let (mut at, mut part, mut star) = (0, 0, None);
@@ -68,7 +68,7 @@ impl Glob {
     }
 }
 
-/// What comes after `[`, and the rest of the pattern; `None` if nothing closes it. A `]` that comes first closes nothing.
+/// What comes after `[`, and the rest of the pattern; `None` if nothing closes it. A leading `]` closes nothing.
 fn class(pattern: &str) -> Option<(Part, &str)> {
     let members = pattern.strip_prefix(['!', '^']);
     let is_outside = members.is_some();

@@ -1,4 +1,4 @@
-//! `graph`: sessions and a graph of knowledge per agent.
+//! `graph`: sessions and a knowledge graph per agent.
 
 mod backend;
 mod glob;
@@ -71,7 +71,7 @@ enum Action {
 }
 
 impl Action {
-    /// Whether it does not go by the scope.
+    /// Whether it names its agent itself rather than through the scope.
     const fn names_its_agent(&self) -> bool {
         matches!(self, Self::Backend | Self::Export(_) | Self::Import(_) | Self::Migrate(_))
     }
@@ -137,8 +137,8 @@ pub(crate) async fn graph(context: &Context, mut args: GraphArgs, out: &mut Out)
     }
 }
 
-/// The token that `--backend` names, as the original's option did, unless memory.toml has a backend of that name. What is
-/// neither is refused as a token.
+/// The graph backend that `--backend` names, as the original's option did, unless memory.toml has a backend with that
+/// name. Anything else is refused as a graph backend.
 fn named_as_backend(context: &Context, which: &Which) -> Result<Option<String>> {
     let Some(name) = context.explicit_backend() else { return Ok(None) };
     let config = Config::discover(context.global().config.as_deref())?;
@@ -150,7 +150,7 @@ fn named_as_backend(context: &Context, which: &Which) -> Result<Option<String>> 
     Ok(Some(name.to_owned()))
 }
 
-/// Waits for what may take long, and shows that it goes on.
+/// Waits for slow work, and shows that it goes on.
 async fn shown<T>(context: &Context, what: &str, work: impl Future<Output = T>) -> T {
     let (mut progress, begun) = (Progress::new(context.is_quiet()), Instant::now());
     let mut work = pin!(work);
@@ -174,7 +174,7 @@ pub(super) struct Graphs {
 }
 
 impl Graphs {
-    /// The agent that is named, or whose name the scope of the configuration has.
+    /// The named agent, or the one in the configuration's scope.
     fn agent(&self) -> Result<Agent> {
         self.check_scope()?;
         Agent::new(self.opened.scope().id.as_str())
@@ -191,7 +191,7 @@ impl Graphs {
         )))
     }
 
-    /// The agents to show: the one that is named, or all.
+    /// The agents to show: the named one, or all.
     async fn agents(&self) -> Result<Vec<Agent>> {
         self.check_scope()?;
         match self.opened.scope().kind {
@@ -200,7 +200,7 @@ impl Graphs {
         }
     }
 
-    /// Where a migration writes: the engine's files of ours, although the original has one for the agent.
+    /// Where a migration writes: our own files of the engine, even if the original has one for the agent.
     fn target(&self) -> Result<Arc<dyn GraphStore>> {
         #[cfg(feature = "ladybug")]
         if self.graphs.name() == "graph-db" {
@@ -224,7 +224,7 @@ async fn open(context: &Context, which: &Which, access: Access) -> Result<Graphs
     open_on(resolve_backend(which.graph_backend.as_deref(), &environment())?, context, access).await
 }
 
-/// As [`open`]; a variable that names no backend is a warning here, and then the graph engine is meant.
+/// Like [`open`], but a variable with an unknown backend only causes a warning and means the graph engine.
 async fn open_for_transfer(context: &Context, which: &Which, access: Access) -> Result<Graphs> {
     open_on(resolve_for_transfer(which)?, context, access).await
 }
@@ -236,7 +236,8 @@ fn resolve_for_transfer(which: &Which) -> Result<Resolved> {
     }
 }
 
-/// As for other commands; but the graph engine's files that this build does not read keep nothing else from being taken over.
+/// As for other commands, except that graph engine files that this build cannot read do not keep anything else from
+/// being migrated.
 fn resolve_for_migration(which: &Which) -> Result<Resolved> {
     let mut resolved = resolve_backend(which.graph_backend.as_deref(), &environment())?;
     let is_found = matches!(resolved.by, ChosenBy::Detected { .. });
@@ -251,7 +252,7 @@ fn resolve_for_migration(which: &Which) -> Result<Resolved> {
     Ok(resolved)
 }
 
-/// Says how to take over what the original has, if it has such a file, where something of ours is not.
+/// If nothing of ours exists, adds how to take over the original's data, if it has such a file.
 fn hinted(error: Error, is_meant: impl Fn(&Path) -> bool) -> Error {
     let found = || Paths::of(&environment()).and_then(|paths| paths.installation(None));
     if error.kind() == ErrorKind::NotFound
@@ -263,8 +264,8 @@ fn hinted(error: Error, is_meant: impl Fn(&Path) -> bool) -> Error {
     error
 }
 
-/// Refuses a folder of databases where the graph engine was chosen. Files that are found elsewhere choose nothing for a folder
-/// that is named.
+/// Refuses a folder of databases if the graph engine was chosen. Files found elsewhere choose nothing for a named
+/// folder.
 fn serve_tables(which: &Which) -> Result<()> {
     let resolved = resolve_for_transfer(which)?;
     warned(&resolved);
@@ -277,7 +278,7 @@ fn serve_tables(which: &Which) -> Result<()> {
     ))
 }
 
-/// The engine has one file for an agent, whatever the tenant.
+/// The engine has one file per agent, whatever the tenant.
 fn check_tenant(resolved: &Resolved, context: &Context) -> Result<()> {
     let tenant = context.settings()?.tenant;
     if resolved.backend == BackendChoice::GraphDb && tenant.as_str() != DEFAULT_ID {
@@ -315,7 +316,7 @@ async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Resul
         _ if access == Access::Create || SqlGraphs::are_made(provider, tenant).await? => {
             hierarchical::open(&opened.memory, tenant).await?
         }
-        // What was never made reads as empty.
+        // What was never created reads as empty.
         _ => hierarchical::open(&opened.settings.empty().await?, tenant).await?,
     };
     Ok(Graphs { opened, graphs })

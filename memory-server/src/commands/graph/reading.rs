@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::Graphs;
 use crate::terminal::{Exit, Failure, Out, note, word};
 
-/// Edges shown at one memory.
+/// Most edges shown for one memory.
 const EDGES: usize = 100;
-/// Most bytes of a tree, of which a line costs some besides its own.
+/// Most bytes of a tree; each line costs some in addition to its own.
 const TREE_BYTES: usize = 32 << 20;
 const LINE_BYTES: usize = 1 << 10;
 
@@ -66,19 +66,19 @@ pub(super) async fn tree(graphs: &Graphs, args: &TreeArgs, out: &mut Out) -> Res
     Ok(Exit::Ok)
 }
 
-/// What is shown of a tree, which repeats a memory wherever an edge leads to it.
+/// What is shown of a tree. A memory is repeated wherever an edge leads to it.
 #[derive(Default)]
 struct Shown {
     lines: Vec<String>,
     bytes: usize,
-    /// Whether there is more than what was asked for.
+    /// Whether there is more than was asked for.
     is_cut: bool,
     /// Whether there is more than fits.
     is_full: bool,
 }
 
 impl Shown {
-    /// Shows a line; `false` where it is one too many.
+    /// Shows a line; returns `false` if it no longer fits.
     fn take(&mut self, line: String) -> bool {
         self.bytes += line.len() + LINE_BYTES;
         self.is_full |= self.bytes > TREE_BYTES;
@@ -88,7 +88,7 @@ impl Shown {
         !self.is_full
     }
 
-    /// Says how many more there are, if any are; whether something is left out.
+    /// Says how many more there are, if any. Returns whether something is left out.
     fn rest(&mut self, indent: usize, more: usize) -> bool {
         if more > 0 {
             self.take(format!("{}and {more} more", "  ".repeat(indent)));
@@ -98,7 +98,7 @@ impl Shown {
     }
 }
 
-/// A memory with what it leads to.
+/// A memory and what it leads to.
 async fn branch(
     memory: &AgentMemory,
     node: &Node,
@@ -121,7 +121,7 @@ async fn branch(
     Ok(json!({ "node": node, "edges": beside, "truncated": truncated }))
 }
 
-/// A memory in a line.
+/// A memory as one line.
 fn said(node: &Node) -> String {
     let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     match node {

@@ -1,4 +1,4 @@
-//! `--storage-path`: databases of the original program in a folder, in place of the store.
+//! `--storage-path`: a folder with the original program's databases, in place of the store.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use memory_core::{Error, ErrorKind, Retry};
 use super::transfer::{ExportArgs, ImportArgs, at, read, tell, write, write_database};
 use crate::terminal::{Context, Exit, Failure, Out, create_private_folder};
 
-/// Most bytes of an agent's name here.
+/// Most bytes of an agent's name in a file name.
 const MAX_NAME: usize = 255 - ".db.bak".len();
 
-/// How often, and after which pause, it is looked whether another import has ended: for ten minutes.
+/// How often to check whether another import has ended, and the pause in between: ten minutes in all.
 const LOCK_ATTEMPTS: u32 = 12_000;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -43,7 +43,7 @@ pub(super) fn export(context: &Context, args: &ExportArgs, out: &mut Out) -> Res
     write(&agent, &graph, args, &options, out)
 }
 
-/// The agent's graph in the database that is about to be replaced, which must hold nothing else.
+/// The agent's graph in the database that is about to be replaced. The database must hold nothing else.
 fn there(path: &Path, agent: &Agent) -> Result<Graph, Failure> {
     if std::fs::symlink_metadata(path).is_err() {
         return Ok(Graph::default());
@@ -63,7 +63,7 @@ fn there(path: &Path, agent: &Agent) -> Result<Graph, Failure> {
     })
 }
 
-/// The graphs meet in a store in memory, so that merging means the same as there.
+/// The graphs are merged in an in-memory store, so that merging works as it does there.
 pub(super) async fn import(context: &Context, args: &ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let agent = args.agent()?;
     if agent.as_str().len() > MAX_NAME {
@@ -75,7 +75,7 @@ pub(super) async fn import(context: &Context, args: &ImportArgs, out: &mut Out) 
     let path = database(args.storage_path.as_ref(), &agent)?;
     let settings = context.settings()?;
     let graph = read(&agent, args)?;
-    // From before the database is read until the new one is in its place: another import would be lost otherwise.
+    // Held from before the database is read until the new one is in place; otherwise another import would be lost.
     let _lock = match &args.storage_path {
         Some(folder) => {
             create_private_folder(folder)?;
@@ -95,7 +95,7 @@ pub(super) async fn import(context: &Context, args: &ImportArgs, out: &mut Out) 
     tell(&imported, args, out)
 }
 
-/// Waits for other imports into a folder. Where a folder cannot be opened as a file, none are waited for.
+/// Waits for other imports into a folder. If folders cannot be opened as files, it does not wait.
 async fn lock(folder: &Path) -> Result<Option<File>, Failure> {
     if cfg!(not(unix)) {
         return Ok(None);

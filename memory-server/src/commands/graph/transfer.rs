@@ -121,7 +121,7 @@ fn unwritten(path: &Path, error: std::io::Error) -> Failure {
     Failure::File(format!("{} cannot be written", path.display()), error)
 }
 
-/// Writes a graph as a database, and keeps the one that was there. Returns its size.
+/// Writes a graph as a database and keeps the previous one. Returns its size.
 pub(super) fn write_database(
     path: &Path,
     agent: &Agent,
@@ -135,12 +135,12 @@ pub(super) fn write_database(
     let held = hold_raw_db(path)?;
     let kept = keep(path, options)?;
     file.finish().map_err(refused)?;
-    // To close the file ends the lock.
+    // Closing the files releases their locks.
     drop((kept, held));
     Ok(u64::try_from(database.len()).unwrap_or(u64::MAX))
 }
 
-/// Copies the database that is about to be replaced to `FILE.bak`. Returns the one that was copied.
+/// Copies the database that is about to be replaced to `FILE.bak`. Returns the original, opened.
 fn keep(path: &Path, options: &FileOptions) -> Result<Option<File>, Failure> {
     if std::fs::symlink_metadata(path).is_err() {
         return Ok(None);
@@ -214,7 +214,7 @@ pub(super) fn read(agent: &Agent, args: &ImportArgs) -> Result<Graph, Failure> {
     })
 }
 
-/// Whether a file begins as SQLite's do; what is no file is not read.
+/// Whether a file starts like SQLite's. Anything but a regular file is not read.
 fn is_database(file: &mut File) -> bool {
     let mut beginning = [0; 16];
     let is_file = file.metadata().is_ok_and(|found| found.is_file());
@@ -223,7 +223,7 @@ fn is_database(file: &mut File) -> bool {
     is_file && file.rewind().is_ok() && is_database
 }
 
-/// Names the file that is not there.
+/// Adds the name of a missing file to its error.
 pub(super) fn at(path: &Path, error: Error) -> Error {
     if error.kind() != ErrorKind::NotFound {
         return error;
@@ -237,13 +237,13 @@ pub(super) async fn import(graphs: &Graphs, args: &ImportArgs, out: &mut Out) ->
     tell(&hierarchical::transfer::import(&*graphs.graphs, &agent, graph, args.mode()).await?, args, out)
 }
 
-/// Says what an import did.
+/// Reports what an import did.
 pub(super) fn tell(imported: &Imported, args: &ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
     #[derive(serde::Serialize)]
     struct Report<'a> {
         format: &'static str,
         file: String,
-        /// `None`: it has no size, as a pipe.
+        /// `None` if it has no size, like a pipe.
         bytes: Option<u64>,
         #[serde(flatten)]
         imported: &'a Imported,
@@ -290,7 +290,7 @@ pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) 
         hint(&[&migrated], only.as_ref());
         return Ok(exit(&[&migrated]));
     }
-    // What one file has does not keep the others from being taken over.
+    // A problem in one file does not keep the others from being migrated.
     let mut all = Vec::new();
     for path in Paths::of(&environment())?.installation(args.storage_path.as_deref())? {
         let failed = |error: Error| {
@@ -324,7 +324,7 @@ pub(super) async fn migrate(graphs: &Graphs, args: &MigrateArgs, out: &mut Out) 
     Ok(if reports.len() < all.len() { Exit::Partial } else { exit(&reports) })
 }
 
-/// What became of the rows of one database.
+/// What became of one database's rows.
 fn lines(migrated: &Migrated, out: &mut Out) -> Result<(), Failure> {
     let numbers = |table: &hierarchical::migrate::TableReport| {
         [
@@ -343,7 +343,7 @@ fn lines(migrated: &Migrated, out: &mut Out) -> Result<(), Failure> {
     })
 }
 
-/// Says how to take rows of another agent, where a file has nothing else.
+/// Says how to take over another agent's rows, if a file has nothing else.
 fn hint(all: &[&Migrated], only: Option<&Agent>) {
     let has_others_alone = |migrated: &&Migrated| {
         migrated.tables.iter().all(|table| table.stored + table.skipped == 0)
@@ -360,7 +360,7 @@ fn exit(all: &[&Migrated]) -> Exit {
     if all.iter().all(|migrated| migrated.refused() == 0) { Exit::Ok } else { Exit::Partial }
 }
 
-/// Reads a database; which kind of file it is, its first bytes tell.
+/// Reads a database. Its first bytes tell its kind.
 async fn source(path: &Path, only: Option<&Agent>) -> memory_core::Result<Source> {
     #[cfg(feature = "ladybug")]
     if hierarchical::ladybug::is_engine_file(path) {
@@ -389,7 +389,7 @@ pub(super) async fn clean(graphs: &Graphs, args: &CleanArgs, out: &mut Out) -> R
     graphs.check_scope()?;
     let opened = &graphs.opened;
     let (tenant, provider) = (&opened.settings.tenant, Arc::new(opened.memory.clone()));
-    // What was never made reads as empty.
+    // What was never created reads as empty.
     let sessions = match Sessions::are_made(provider, tenant).await? {
         true => hierarchical::sessions(&opened.memory, tenant).await?,
         false => hierarchical::sessions(&opened.settings.empty().await?, tenant).await?,

@@ -99,7 +99,7 @@ pub(crate) struct RelateArgs {
 }
 
 impl RelateArgs {
-    /// Refuses what an edge of this kind does not have.
+    /// Refuses options that this kind of edge does not have.
     fn check(&self) -> Result<(), Failure> {
         let is_transition = matches!(self.kind, Kind::TransitionedTo);
         let has_weight = matches!(self.kind, Kind::SimilarTo | Kind::DerivesFrom);
@@ -120,7 +120,7 @@ impl RelateArgs {
     }
 }
 
-/// The edge of this kind between these two.
+/// The existing edge of this kind between these two.
 async fn there(graphs: &Graphs, edge: &Edge) -> memory_core::Result<Edge> {
     let (source, target) = edge.ends();
     let from = [source.to_owned()];

@@ -53,7 +53,7 @@ pub(crate) async fn run(context: &Context, args: &ExportArgs, out: &mut Out) -> 
     .await?;
     progress.finish();
     let Some(records) = written else {
-        // Dropping the file removes what was written.
+        // Dropping the file removes it.
         return Ok(Exit::Interrupted);
     };
     file.finish().map_err(refused)?;

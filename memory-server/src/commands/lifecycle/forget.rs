@@ -77,7 +77,7 @@ pub(crate) struct ForgetArgs {
 }
 
 impl ForgetArgs {
-    /// Whether only an interrupted `forget` is completed or given up.
+    /// Whether it only completes or abandons an interrupted `forget`.
     pub(crate) const fn resumes(&self) -> bool {
         self.resume || self.abandon
     }
@@ -90,7 +90,7 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
     if args.note.is_some() || args.row.is_some() {
         return shared(context, args, out).await;
     }
-    // Before opening the store, since the target may be missing.
+    // Checked before opening the store, because the target may be missing.
     let settings = context.settings()?;
     let target = if args.resumes() { None } else { Some(target(context, &settings, &args)?) };
     if !(args.yes || args.dry_run || args.resumes()) {
@@ -148,7 +148,7 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
     Ok(if complete { Exit::Ok } else { Exit::Partial })
 }
 
-/// The targets whose interrupted forgets were given up.
+/// The targets whose interrupted forgets were abandoned.
 fn given_up(targets: &[EraseTarget], out: &mut Out) -> Result<Exit, Failure> {
     let named: Vec<String> = targets.iter().map(named).collect();
     out.tell(&json!({ "abandoned": named }), |out| match named.as_slice() {
@@ -170,7 +170,7 @@ fn unconfirmed() -> Failure {
     Failure::invalid("this cannot be undone: check what would be forgotten with --dry-run, then give --yes")
 }
 
-/// A row as it is typed: `issues/redis_timeout`.
+/// A row as typed: `issues/redis_timeout`.
 pub(crate) fn typed_row(typed: &str) -> Result<(Bucket, String), String> {
     let found = typed.split_once('/').and_then(|(bucket, id)| {
         let bucket = Bucket::ALL.into_iter().find(|known| known.as_str() == bucket)?;
@@ -179,7 +179,7 @@ pub(crate) fn typed_row(typed: &str) -> Result<(Bucket, String), String> {
     found.ok_or_else(|| "a row is BUCKET/ID, as issues/redis_timeout; `shared` lists them".to_owned())
 }
 
-/// What to forget, from the command line only: no file, environment or earlier line decides it.
+/// What to forget. Only the command line decides that: no file, environment or earlier line.
 fn target(context: &Context, settings: &Settings, args: &ForgetArgs) -> Result<EraseTarget, Failure> {
     if settings.scope_is_chosen() && context.is_typed(&["--agent", "--user", "--run", "--scope"]) {
         let scope = settings.scope.clone();

@@ -86,7 +86,7 @@ pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Fail
     let stats = opened.backend("stats")?.stats(opened.scope()).await?;
     let sql = match opened.memory.sql() {
         Some(sql) => match sql.sql_usage(opened.scope()).await {
-            // Who may not use SQL there still sees the entries.
+            // Callers that may not use SQL there still see the entries.
             Err(error) if matches!(error.kind(), ErrorKind::ScopeDenied | ErrorKind::Forbidden) => None,
             usage => Some(usage?),
         },
@@ -105,7 +105,7 @@ pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Fail
         struct Document<'a> {
             #[serde(flatten)]
             entries: &'a ScopeStats,
-            /// Of the tenant, as the audit file has them.
+            /// The tenant's calls, according to the audit file.
             #[serde(skip_serializing_if = "Vec::is_empty")]
             calls: Vec<OpUsage>,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,7 +153,7 @@ pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Fail
     Ok(Exit::Ok)
 }
 
-/// Whose vectors turns have, and what to do about those that have none of the present model.
+/// Whose vectors the turns have, and what to do about those without one of the current model.
 fn tell_turns(out: &mut Out, turns: &TurnVectorStats) -> Result<(), Failure> {
     let TurnVectorStats { model, turns: all, stale, missing, stale_models, .. } = turns;
     let (name, current) = (&model.model, all - stale - missing);

@@ -129,7 +129,7 @@ pub(crate) async fn snapshot(context: &Context, args: SnapshotArgs, out: &mut Ou
         let entries =
             settings.ledger_alone().await?.map(|ledger| ledger.entries()).transpose()?.unwrap_or_default();
         if entries.is_empty() {
-            // Of a store that is gone, its snapshots are listed; of one that never was, nothing can be.
+            // A store that is gone still has its snapshots listed; one that never existed is an error.
             drop(settings.open(Access::Read).await?);
         }
         if out.is_json() {
@@ -281,7 +281,7 @@ pub(crate) async fn migrate(context: &Context, args: MigrateArgs, out: &mut Out)
     Ok(if report.is_complete() { Exit::Ok } else { Exit::Partial })
 }
 
-/// A store by URL, or by its name in memory.toml; the environment is ignored.
+/// A store by URL, or by its name in memory.toml. Ignores the environment.
 fn store(context: &Context, named: &str) -> CoreResult<Settings> {
     let mut global = context.global().clone();
     (global.url, global.backend) = match named.contains(':') {
@@ -291,7 +291,7 @@ fn store(context: &Context, named: &str) -> CoreResult<Settings> {
     context.settings_of(&global)
 }
 
-/// Says in the error which of the two stores it is about.
+/// Adds which of the two stores an error is about.
 fn of_side(side: &str, error: Error) -> Error {
     let message = format!("the {side}: {}", error.message());
     error.retold(message)
@@ -308,7 +308,7 @@ fn name_facets(out: &mut Out, entries: &FacetReport, databases: &FacetReport) ->
     )
 }
 
-/// Counts without names, since the names were forgotten.
+/// Prints counts only, because the names were forgotten.
 fn name_forgotten(out: &mut Out, scopes: u64, records: u64) -> Result<(), Failure> {
     if scopes > 0 {
         out.line(format!("left as before, since forgotten meanwhile: {}", counted(scopes, "scope")))?;

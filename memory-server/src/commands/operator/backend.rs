@@ -1,4 +1,4 @@
-//! `backend`: backends that are defined at run time, and tests of any backend.
+//! `backend`: backends defined at run time, and tests of any backend.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -299,7 +299,7 @@ async fn test(context: &Context, desk: &Desk, which: &str, out: &mut Out) -> Res
     Ok(if well { Exit::Ok } else { Exit::Failed })
 }
 
-/// Reads at most one item from a scope that is never used.
+/// Reads at most one item from a scope that nothing uses.
 async fn probe(memory: &Memory, tenant: &TenantId) -> Result<Probe> {
     let scope = Scope::agent(tenant.as_str(), "memory-backend-test")?;
     let run = RunContext::new(tenant.clone(), scope.id.clone(), ScopeId::new("memory-backend-test")?);

@@ -56,10 +56,10 @@ struct Shown {
     backends: BTreeMap<String, String>,
     /// Kind by name.
     embedders: BTreeMap<String, &'static str>,
-    /// The language model and where it is.
+    /// The language model and its host.
     chat_model: Option<String>,
     agents: Vec<String>,
-    /// The largest scope that a snapshot holds, in bytes; null: any.
+    /// The largest scope that a snapshot includes, in bytes; null for any.
     snapshot_max_scope_bytes: Option<u64>,
     warnings: Vec<String>,
 }
@@ -143,7 +143,7 @@ fn show(settings: &Settings, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// The store that commands use, without secrets; `None`: none could be told.
+/// The store that commands use, without secrets; `None` if it cannot be determined.
 fn used(context: &Context) -> Option<String> {
     context.settings().and_then(|settings| settings.shown_url()).ok()
 }
@@ -161,17 +161,17 @@ fn init(context: &Context, file: &Path, out: &mut Out) -> Result<Exit, Failure> 
     Ok(Exit::Ok)
 }
 
-/// What became of a configuration, and of the store that commands use.
+/// What happened to a configuration and to the store that commands use.
 #[derive(Serialize)]
 pub(super) struct Written {
     file: String,
-    /// Whether it was written; otherwise it was there.
+    /// Whether it was written; otherwise it already existed.
     written: bool,
     store_before: Option<String>,
     store: Option<String>,
 }
 
-/// The configuration to write: the one that commands read.
+/// The configuration to write: the one that commands would read.
 pub(super) fn file_to_write(context: &Context, typed: Option<&PathBuf>) -> PathBuf {
     let first =
         || Discovery::from_environment(context.global().config.as_deref()).candidates().swap_remove(0);

@@ -1,4 +1,4 @@
-//! `config check`: problems in memory.toml and in what it refers to. Opens nothing that writes.
+//! `config check`: problems in memory.toml and in what it refers to. Opens nothing for writing.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -30,7 +30,7 @@ pub(super) enum Status {
 pub(super) struct Finding {
     /// The section, or the file.
     pub(super) place: String,
-    /// What was checked, as a stable word.
+    /// What was checked, as a fixed word.
     pub(super) check: &'static str,
     pub(super) status: Status,
     pub(super) message: String,
@@ -90,7 +90,7 @@ pub(super) async fn run(
     Ok(exit)
 }
 
-/// What is to be said of memory.toml; `None`: there is none.
+/// The findings about memory.toml; `None` if there is no such file.
 pub(super) async fn examine(
     context: &Context,
     timeout: Duration,
@@ -198,7 +198,7 @@ pub(super) async fn examine(
     Ok(Some(checked))
 }
 
-/// What `[definitions]` allows and does not exist: the list, and the name in it.
+/// What `[definitions]` allows but does not exist: the list, and the name in it.
 fn unknown(
     section: &DefinitionsSection,
     config: &Config,
@@ -226,7 +226,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Checks that the variables and files a URL refers to exist; their contents are not read.
+/// Checks that the variables and files a URL refers to exist. Does not read their contents.
 fn references(place: &str, url: &BackendUrl, config: &Config, checked: &mut Checked) {
     let parameters = match url.parameters() {
         Ok(parameters) => parameters,
@@ -258,13 +258,13 @@ fn references(place: &str, url: &BackendUrl, config: &Config, checked: &mut Chec
     }
 }
 
-/// A server gave no answer in time.
+/// The error of a server that did not answer in time.
 pub(super) fn late(after: Duration) -> Error {
     let words = "start the server, or wait for what keeps it busy";
     Error::timeout(format!("no answer within {} s; {words}", after.as_secs()))
 }
 
-/// Has a service embed a word.
+/// Asks a service to embed one word.
 async fn embeds(place: &str, embedder: &dyn Embedder, timeout: Duration, checked: &mut Checked) {
     let asked = embedder.embed(&["memory"], EmbedRole::Query);
     match tokio::time::timeout(timeout, asked).await.unwrap_or_else(|_| Err(late(timeout))) {
@@ -289,7 +289,7 @@ async fn reach(
             open.base_dir = config.base_dir();
             let looked = async {
                 let mut config = memory::postgres::config(url, &open)?;
-                // So that what the server refuses with is known before the time is over.
+                // So that the server's refusal is known before the time is up.
                 let wait = u64::try_from(timeout.as_millis() / 4).unwrap_or(u64::MAX);
                 config.wait_timeout_ms = config.wait_timeout_ms.min(wait);
                 operator::doctor(&config).await
@@ -337,7 +337,7 @@ async fn reach(
     }
 }
 
-/// Checks a database file without opening it: opening would create it.
+/// Checks a database file without opening it, since opening would create it.
 fn sqlite(place: &str, url: &BackendUrl, config: &Config, checked: &mut Checked) {
     let path = match url.decoded_path() {
         Ok(path) if path == ":memory:" => {
@@ -374,7 +374,7 @@ fn sqlite(place: &str, url: &BackendUrl, config: &Config, checked: &mut Checked)
     }
 }
 
-/// Whether a store can be made in this folder, which is made with it if it is not there.
+/// Whether a store can be created in this folder, which is created with it if missing.
 pub(super) fn may_hold(folder: &Path) -> Result<(), String> {
     let here = |folder: &Path| folder.as_os_str().is_empty();
     let there = folder.ancestors().find(|folder| folder.exists() || here(folder));

@@ -1,4 +1,4 @@
-//! `doctor`: whether everything is in place, and what to do where it is not. Changes nothing.
+//! `doctor`: whether everything is in place, and what to do if not. Changes nothing.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::config_check::{self, Status as Found, late, may_hold, may_write};
 use crate::http::tokens_file;
 use crate::terminal::{Context, Exit, Failure, Out, Settings, bytes, counted, is_unmade};
 
-/// Larger files are not read whole.
+/// Larger files are not read completely.
 const MAX_CHECKED_BYTES: u64 = 1 << 30;
 const RESTORE: &str = "restore a snapshot: `memory restore FILE`";
 
@@ -67,7 +67,7 @@ impl Report {
         self.add(check, Status::Fail, message, Some(advice.into()));
     }
 
-    /// What another part found: behind the first `;` of its words is what to do.
+    /// Adds another part's finding; what to do comes after the first `;`.
     fn told(&mut self, check: &str, status: Status, words: &str) {
         let (found, advice) =
             words.split_once("; ").map_or((words, None), |(found, then)| (found, Some(then)));
@@ -113,7 +113,7 @@ pub(crate) async fn run(context: &Context, args: &DoctorArgs, out: &mut Out) -> 
     Ok(exit)
 }
 
-/// Whether what `--embedder` names can be opened; the other checks go on without one that cannot.
+/// Whether the `--embedder` can be opened. If not, the other checks go on without it.
 fn embedder(context: &Context, report: &mut Report) -> Context {
     match context.registry() {
         Err(error) if context.global().embedder.is_some() => {
@@ -124,7 +124,7 @@ fn embedder(context: &Context, report: &mut Report) -> Context {
     }
 }
 
-/// What `config check` finds, and who may read and write the file.
+/// The findings of `config check`, and who may read and write the file.
 async fn configuration(
     context: &Context,
     timeout: Duration,
@@ -139,7 +139,7 @@ async fn configuration(
         let check = format!("{} {}", finding.place, finding.check);
         match finding.status {
             Found::Ok => report.ok(&check, finding.message.as_str()),
-            // About a server, a file or a model; the words say what to do there.
+            // About a server, a file or a model; the message says what to do there.
             Found::Warning if finding.place != "memory.toml" => {
                 report.told(&check, Status::Warn, &finding.message);
             }
@@ -162,7 +162,7 @@ async fn configuration(
     Ok(())
 }
 
-/// Whether the tokens of `serve --http` can be read, by their owner alone: without that it does not start.
+/// Whether the tokens of `serve --http` can be read, and by their owner alone; otherwise it does not start.
 fn tokens(settings: &Settings, report: &mut Report) {
     let Ok(file) = tokens_file(None, settings.config.as_ref()) else { return };
     if !file.exists() {
@@ -197,7 +197,7 @@ fn tokens(settings: &Settings, report: &mut Report) {
     }
 }
 
-/// Whether the audit file can be written, and has every record.
+/// Whether the audit file can be written and has every record.
 fn audit(settings: &Settings, report: &mut Report) {
     let Some(file) = settings.audit_file().filter(|file| file.exists()) else { return };
     if !may_write(&file) {
@@ -219,7 +219,7 @@ fn audit(settings: &Settings, report: &mut Report) {
     }
 }
 
-/// The store: its file, its format, its content, and the room for more.
+/// The store: its file, format and content, and the space left.
 async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &mut Report) {
     let (url, base) = match settings.backend_url() {
         Ok(named) => named,
@@ -281,7 +281,7 @@ async fn store(settings: &Settings, timeout: Duration, offline: bool, report: &m
     }
 }
 
-/// A file that the first command which stores something makes.
+/// A file that the first command that stores something will create.
 fn new_file(file: &Path, folder: &Path, report: &mut Report) {
     match may_hold(folder) {
         Ok(()) => {
@@ -326,7 +326,7 @@ fn pages(file: &Path, report: &mut Report) {
     }
 }
 
-/// Reads every page of the SQL databases beside the store, as far as they are not too large together.
+/// Reads every page of the SQL databases next to the store, as long as they are not too large together.
 fn sql_pages(databases: &[PathBuf], report: &mut Report) {
     let (mut read, mut left, mut size) = (0, 0, 0);
     for database in databases {
@@ -336,7 +336,7 @@ fn sql_pages(databases: &[PathBuf], report: &mut Report) {
             continue;
         }
         (read, size) = (read + 1, size + length);
-        // Any other failure is not of the file: a schema may call functions that only a sandbox has.
+        // Other failures are not the file's fault: a schema may call functions that only a sandbox has.
         if let Err(error) = memory::sqlite::quick_check(database)
             && error.kind() == ErrorKind::Corrupt
         {

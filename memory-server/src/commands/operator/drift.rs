@@ -1,4 +1,4 @@
-//! `drift`: changes that other programs made to a scope, and how a run continues.
+//! `drift`: changes that other programs made to a scope, and how a run can continue.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ struct Status {
 pub(crate) async fn run(context: &Context, args: &DriftArgs, out: &mut Out) -> Result<Exit, Failure> {
     let action = match &args.action {
         Action::Scope(action) => action,
-        // Does not open the store: opening would be refused.
+        // Does not open the store, because opening would be refused.
         Action::Repair { dry_run, keep_vectors } => {
             let options = RepairOptions::default().with_dry_run(*dry_run).with_keep_vectors(*keep_vectors);
             return repair(context, options, out).await;
@@ -209,8 +209,8 @@ async fn status(opened: &Opened, backend: &dyn Backend, out: &mut Out) -> Result
     Ok(Exit::Ok)
 }
 
-/// A backup of this scope, by its path or, as a model is told of it, by its name in the store's folder of backups. The backup
-/// of another scope is refused.
+/// A backup of this scope, by its path or by its name in the store's folder of backups, which is all a model is told.
+/// The backup of another scope is refused.
 async fn load(opened: &Opened, path: &std::path::Path) -> Result<Backup, Failure> {
     let own = match backups(opened) {
         Ok(backups) if !path.exists() && path.components().count() == 1 => {
@@ -219,7 +219,7 @@ async fn load(opened: &Opened, path: &std::path::Path) -> Result<Backup, Failure
         _ => None,
     };
     let path = own.as_deref().unwrap_or(path);
-    // An unreadable backup does not say which scope it is of.
+    // An unreadable backup does not say which scope it belongs to.
     let failed = |error| Failure::File(format!("{} cannot be read", path.display()), error);
     std::fs::metadata(path).map_err(failed)?;
     let backup = Backup::load(path).await?;
@@ -315,7 +315,7 @@ async fn restore(
         Ok(backups) => {
             let now = memory::system::SystemClock.now();
             let saved = Arc::clone(&backups).save(backend, opened.scope(), None, None, now).await?.path;
-            // No writer is waiting for this backup to be resolved.
+            // No writer waits for this backup to be resolved.
             backups.resolve(&saved);
             Some(saved)
         }

@@ -1,4 +1,4 @@
-//! `init`: a configuration, and what to do next.
+//! `init`: writes a configuration and says what to do next.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::config::{Written, file_to_write, write_template};
 use crate::serve::{Client, client_snippet};
 use crate::terminal::{Context, Exit, Failure, Out};
 
-/// What can be done next, as it stands.
+/// What to do next, ready to be typed.
 const NEXT: [(&str, &str); 3] = [
     ("memory add 'I live in Lisbon' --name Ada", "remember what was said"),
     ("memory recall 'where does Ada live'", "find it again"),

@@ -1,4 +1,4 @@
-//! `postgres`: setting up a PostgreSQL store, and diagnosing one.
+//! `postgres`: sets up and diagnoses a PostgreSQL store.
 
 use clap::{Args, Subcommand};
 use memory::postgres::PostgresConfig;

@@ -140,7 +140,7 @@ pub(crate) async fn run(context: &Context, args: TokenArgs, out: &mut Out) -> Re
         }
         Action::Revoke { which } => {
             let id = file.revoke(&which, now)?;
-            // Once this is told, no server takes the token.
+            // From now on, no server accepts the token.
             std::thread::sleep(STANDS);
             out.tell(&serde_json::json!({ "revoked": id }), |out| out.line(format!("revoked {id}")))?;
         }

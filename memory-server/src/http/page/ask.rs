@@ -1,4 +1,4 @@
-//! What every view shares: the API, asked as the token that signed in.
+//! What all views share: asking the API as the token that signed in.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use memory_api::Caller;
 use memory_api::V1;
 use memory_api::{Reads, Recording};
 
-/// Largest reply of the API that is read.
+/// Largest API reply that is read.
 const MAX_REPLY_BYTES: usize = 64 << 20;
 
-/// What is kept beside the store.
+/// What is kept outside the store.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     pub(crate) auditor: Option<Arc<Auditor>>,
@@ -41,7 +41,7 @@ pub(crate) struct Page {
     api: V1,
 }
 
-/// Who is signed in, for one request.
+/// The signed-in caller, for one request.
 #[derive(Debug)]
 pub(super) struct Visit {
     pub(super) caller: Arc<Caller>,
@@ -50,7 +50,7 @@ pub(super) struct Visit {
 }
 
 impl Page {
-    /// `secure` says that browsers reach it over TLS.
+    /// `secure`: browsers reach it over TLS.
     pub(crate) fn new(
         memory: Memory,
         beside: Beside,
@@ -61,7 +61,7 @@ impl Page {
         Self { memory, beside, authority, sessions: Sessions::new(secure), api }
     }
 
-    /// Asks the API, which decides what the caller may and records it.
+    /// Asks the API, which decides what the caller may do and records it.
     ///
     /// # Errors
     /// Those of the API.
@@ -94,7 +94,7 @@ impl Page {
         })
     }
 
-    /// Does what the API has no operation for, as `op`, and records it like a request.
+    /// Does something that the API has no operation for, as `op`, and records it like a request.
     ///
     /// # Errors
     /// The caller's refusals, and those of `work`.
@@ -128,7 +128,7 @@ impl Page {
 }
 
 impl Page {
-    /// Whether the runtime's own tables of this space exist, so that looking need not create them.
+    /// Whether the runtime's own tables of this space exist, so that merely looking does not create them.
     ///
     /// # Errors
     /// `capability_unsupported` without SQL; the store's.
@@ -152,7 +152,7 @@ impl Visit {
     }
 }
 
-/// The API answered another operation.
+/// The API answered a different operation.
 pub(super) fn unexpected() -> Error {
     Error::internal("the API answered another operation")
 }

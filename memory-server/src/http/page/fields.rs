@@ -1,11 +1,11 @@
-//! The fields of a query or of a form, and links with such fields.
+//! The fields of a query or form, and links with such fields.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use memory_core::{Error, Result};
 
-/// Fields by name. Of a field that is given twice, the first counts.
+/// Fields by name. If a field is repeated, the first counts.
 #[derive(Debug, Default)]
 pub(super) struct Fields(BTreeMap<String, String>);
 
@@ -19,7 +19,7 @@ impl Fields {
         Self(fields)
     }
 
-    /// A field's text; `None`: it is absent or empty.
+    /// A field's text; `None` if absent or empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
@@ -37,10 +37,10 @@ impl Fields {
         self.get(name).ok_or_else(|| Error::invalid(format!("the field `{name}` is missing; fill it in")))
     }
 
-    /// A field as a value of some type; `None`: it is absent or empty.
+    /// A field parsed as some type; `None` if absent or empty.
     ///
     /// # Errors
-    /// `invalid_argument` if it is there and is none.
+    /// `invalid_argument` if it cannot be parsed.
     pub(super) fn parse<T: FromStr>(&self, name: &str) -> Result<Option<T>> {
         self.get(name)
             .map(|text| {

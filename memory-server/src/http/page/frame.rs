@@ -1,4 +1,4 @@
-//! What is around a view: head, ways to the other pages, who is signed in.
+//! What surrounds a view: head, navigation, and who is signed in.
 
 use maud::{DOCTYPE, Markup, html};
 
@@ -6,7 +6,7 @@ use super::ask::Visit;
 use super::html::{key, said};
 use super::place::Place;
 
-/// The pages that can be reached from each: path and name. Those with a scope keep it.
+/// The pages in the navigation: path and name. Those with a scope keep it.
 const PAGES: [(&str, &str); 7] = [
     ("/", "Overview"),
     ("/page/entries", "Entries"),
@@ -17,7 +17,7 @@ const PAGES: [(&str, &str); 7] = [
     ("/page/store", "Store"),
 ];
 
-/// The page that a path belongs to.
+/// The navigation page that a path belongs to.
 fn page_of(path: &str) -> &str {
     match path {
         "/page/entry" | "/page/scope" => "/page/entries",
@@ -46,7 +46,7 @@ fn document(title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// A view for who is signed in.
+/// A view for a signed-in caller.
 pub(super) fn framed(
     visit: &Visit,
     path: &str,
@@ -104,7 +104,7 @@ pub(super) fn sign_in(problem: Option<&str>) -> Markup {
                 p { "This page shows what agents remember, as far as your token allows." }
                 @if let Some(problem) = problem { p class="problem" role="alert" { (problem) } }
                 form method="post" action="/login" {
-                    // For those that keep passwords.
+                    // For password managers.
                     input type="text" name="username" autocomplete="username" value="memory" hidden;
                     label for="token" { "Token" }
                     input id="token" name="token" type="password" required autofocus autocomplete="current-password"
@@ -119,7 +119,7 @@ pub(super) fn sign_in(problem: Option<&str>) -> Markup {
     )
 }
 
-/// What is said where there is no view.
+/// Shown when there is no view.
 pub(super) fn plain(title: &str, words: &str) -> Markup {
     document(
         title,

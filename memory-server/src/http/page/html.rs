@@ -1,4 +1,4 @@
-//! What pages are made of: texts of agents, times, tables, notes.
+//! Building blocks of pages: agents' texts, times, tables, notes.
 
 use std::fmt::Write as _;
 
@@ -6,11 +6,11 @@ use maud::{Markup, Render, html};
 use memory_core::{Error, Scalar, Timestamp};
 use serde_json::Value;
 
-/// Characters of a text within a table.
+/// Most characters of a text in a table.
 pub(super) const EXCERPT: usize = 240;
 
-/// A text that somebody stored: escaped, apart from the direction of what is around it, and with characters that are not
-/// seen, or turn others around, by their code. Beyond `most` characters it is cut; `left` were left out before.
+/// A stored text: escaped, isolated from the text direction around it, with invisible and direction-changing characters
+/// shown as codes. It is cut beyond `most` characters; `left` were already left out.
 pub(super) struct Said<'a> {
     text: &'a str,
     most: usize,
@@ -22,19 +22,19 @@ pub(super) fn said(text: &str) -> Markup {
     html! { bdi class="said" { (Said { text, most: EXCERPT, left: 0 }) } }
 }
 
-/// A text whole, up to `most` characters, with its lines.
+/// A whole text, up to `most` characters, with its line breaks.
 pub(super) fn whole(text: &str, most: usize) -> Markup {
     html! { pre class="said" dir="auto" tabindex="0" { (Said { text, most, left: 0 }) } }
 }
 
-/// A JSON value laid out over lines, up to `most` characters. Its tokens are copied as they are stored: read as a value, large
-/// numbers would lose digits, and objects members.
+/// A JSON value laid out over lines, up to `most` characters. Its tokens are copied as stored: parsing would lose
+/// digits of large numbers and members of objects.
 pub(super) fn value(json: &str, most: usize) -> Markup {
     let (text, left) = laid_out(json, most);
     html! { pre class="said" dir="auto" tabindex="0" { (Said { text: &text, most, left }) } }
 }
 
-/// About `most` characters of a JSON value with a member or element a line, and how many of the value's are left.
+/// About `most` characters of a JSON value, one member or element per line, and how many characters are left.
 fn laid_out(json: &str, most: usize) -> (String, usize) {
     let (mut text, mut shown, mut depth) = (String::new(), 0, 0_usize);
     let (mut quoted, mut escaped) = (false, false);
@@ -82,7 +82,7 @@ fn laid_out(json: &str, most: usize) -> (String, usize) {
     (text, characters.count())
 }
 
-/// A text within an attribute, where a code is all that can stand for what is not seen.
+/// A text in an attribute, where invisible characters can only be shown as codes.
 pub(super) fn spelled(text: &str) -> String {
     text.chars().fold(String::new(), |mut spelled, character| {
         let _ = match is_unseen(character) {
@@ -118,7 +118,7 @@ fn cut(html: &mut String, left: usize) {
     let _ = write!(html, "<span class=\"cut\">… {left} more characters</span>");
 }
 
-/// Controls, marks of direction, and characters of no width but the two that join letters.
+/// Control characters, direction marks, and zero-width characters except the two joiners.
 fn is_unseen(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
@@ -134,7 +134,7 @@ fn is_unseen(character: char) -> bool {
     }
 }
 
-/// A time: its minute is shown, and all of it is in `datetime`.
+/// A time: shown to the minute, complete in `datetime`.
 pub(super) fn time(at: Timestamp) -> Markup {
     let text = at.to_string();
     let shown = match (text.get(..10), text.get(11..16)) {
@@ -152,12 +152,12 @@ pub(super) fn maybe_time(at: Option<Timestamp>) -> Markup {
     }
 }
 
-/// Nothing, where something could be.
+/// A placeholder for an absent value.
 pub(super) fn none() -> Markup {
     html! { span class="none" { "–" } }
 }
 
-/// A remark that stands in the place of what is not there.
+/// A remark in place of missing content.
 pub(super) fn remark(text: &str) -> Markup {
     html! { p class="remark" { (text) } }
 }
@@ -167,12 +167,12 @@ pub(super) fn refusal(error: &Error) -> Markup {
     html! { p class="remark" { strong { "Not shown. " } (reason(error)) } }
 }
 
-/// What an error says, and its code.
+/// An error's message and code.
 pub(super) fn reason(error: &Error) -> Markup {
     html! { (Said { text: error.message(), most: 2_000, left: 0 }) " " code { (error.kind().code()) } }
 }
 
-/// A table with a caption, which scrolls by itself where it is too wide.
+/// A table with a caption, scrollable if it is too wide.
 pub(super) fn table(caption: &str, columns: &[&str], rows: &[Markup]) -> Markup {
     html! {
         div class="scrolls" role="region" aria-label=(caption) tabindex="0" {
@@ -195,17 +195,17 @@ pub(super) fn more(next: Option<String>) -> Markup {
     html! { @if let Some(next) = next { p class="more" { a href=(next) rel="next" { "Next page" } } } }
 }
 
-/// The part of a form that proves that it is from this session.
+/// The form field that proves that a form is from this session.
 pub(super) fn key(form_key: &str) -> Markup {
     html! { input type="hidden" name="form_key" value=(form_key); }
 }
 
-/// Fields that a form carries on.
+/// Hidden fields that a form passes on.
 pub(super) fn hidden(fields: &[(&str, &str)]) -> Markup {
     html! { @for (name, value) in fields { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } } }
 }
 
-/// A value as people read it: text of a JSON string without its quotes, anything else as JSON.
+/// A value for people: a JSON string without its quotes, anything else as JSON.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -213,7 +213,7 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// A scalar as people read it.
+/// A scalar for people.
 pub(super) fn scalar(value: &Scalar) -> String {
     match value {
         Scalar::Text(text) => text.clone(),
@@ -221,7 +221,7 @@ pub(super) fn scalar(value: &Scalar) -> String {
     }
 }
 
-/// A number to three places, as scores are shown.
+/// A number to three places, as for scores.
 pub(super) fn number(value: f64) -> String {
     format!("{value:.3}")
 }
@@ -231,7 +231,7 @@ pub(super) fn score(value: Option<f64>) -> Markup {
     value.map_or_else(none, |value| html! { (number(value)) })
 }
 
-/// What somebody said, or why it is not there.
+/// What somebody said, or why it is missing.
 pub(super) fn quote(words: Option<&str>, absent: &str) -> Markup {
     html! { p class="quote" { @match words { Some(words) => (said(words)), None => em { (absent) } } } }
 }

@@ -1,8 +1,8 @@
-//! The operator's page at `/`: what the store holds, as HTML without scripts. Users read `docs/page.md`; `docs/spec/http.md`
-//! specifies how it is protected.
+//! The operator's page at `/`: what the store holds, as HTML without scripts. `docs/page.md` is for users;
+//! `docs/spec/http.md` specifies how it is protected.
 //!
-//! It is a client of `/v1` in the same process: what a view reads, it asks for as the token that signed in, so that the
-//! token's limits and the audit are those of the API. `router.rs` lets requests in, `views/` has the pages.
+//! It is a client of `/v1` in the same process: a view asks for its data as the token that signed in, so the token's
+//! limits and the audit are those of the API. `router.rs` lets requests in; `views/` has the pages.
 
 mod ask;
 mod fields;

@@ -1,4 +1,4 @@
-//! Whose memory a view shows: the tenant and the scope that its address names, or those that the token has.
+//! Whose memory a view shows: the tenant and scope named in its address, or those of the token.
 
 use maud::{Markup, html};
 use memory_core::{Error, Result, Scope, ScopeKind, TenantId};
@@ -16,10 +16,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// What the fields name; whether the token reaches it, the API decides.
+    /// What the fields name. The API decides whether the token may reach it.
     ///
     /// # Errors
-    /// `invalid_argument` for what is no tenant, kind or id.
+    /// `invalid_argument` for a malformed tenant, kind or id.
     pub(super) fn of(caller: &Caller, fields: &Fields) -> Result<Self> {
         let grant = caller.grant();
         let named = fields.get("tenant").map(TenantId::new).transpose()?;
@@ -62,7 +62,7 @@ impl Place {
         self.scope.as_ref().ok_or_else(|| Error::invalid("choose a scope: its kind and its id"))
     }
 
-    /// As fields of a link or of a form.
+    /// As the fields of a link or form.
     pub(super) fn fields(&self) -> Vec<(&'static str, &str)> {
         let mut fields = Vec::new();
         if let Some(tenant) = self.tenant.as_ref().filter(|_| self.names_tenant) {
@@ -79,7 +79,7 @@ impl Place {
         link(path, &[&self.fields()[..], more].concat())
     }
 
-    /// The form in which a place is chosen; with `scoped`, a scope too.
+    /// The form for choosing a place; with `scoped`, including a scope.
     pub(super) fn chooser(&self, path: &str, scoped: bool) -> Markup {
         let kind = self.scope.as_ref().map(|scope| scope.kind);
         html! {

@@ -1,5 +1,5 @@
-//! Lets requests to the page in: the session, its token as it stands now, and for what changes something the proof that this
-//! page's own form asked.
+//! Lets requests to the page in: checks the session, its token's current state and, for anything that changes
+//! something, proof that this page's own form sent it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,19 +23,19 @@ use super::sessions::{Found, is_same};
 use super::views;
 use memory_api::status;
 
-/// How long a form may take to arrive: anybody may send one.
+/// How long a form may take to arrive, since anybody may send one.
 const FORM_TIME: Duration = Duration::from_secs(10);
 /// Longest form.
 const MAX_FORM_BYTES: usize = 64 << 10;
 
-/// No scripts, nothing from elsewhere, in no frame, and forms only to this server.
+/// No scripts, nothing from elsewhere, no framing, and forms only to this server.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
      frame-ancestors 'none'";
 
 const STYLE: &str = include_str!("style.css");
 const ICON: &str = include_str!("icon.svg");
 
-/// Whether a path is the page's, where a cookie says who asks.
+/// Whether a path belongs to the page, where a cookie identifies the caller.
 pub(crate) fn owns(path: &str) -> bool {
     matches!(path, "/" | "/login" | "/logout") || path.starts_with("/page/")
 }
@@ -55,7 +55,7 @@ async fn answer(State(page): State<Arc<Page>>, request: Request) -> Response {
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // Not `no-referrer`, with which browsers send no origin along with a form.
+        // Not `no-referrer`: with that, browsers send no origin with a form.
         (header::REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
@@ -126,7 +126,7 @@ async fn respond(page: &Page, request: Request) -> Response {
     }
 }
 
-/// A view, or why there is none.
+/// A view, or the reason why there is none.
 async fn shown(page: &Page, visit: &Visit, found: &Found, path: &str, query: &str) -> Response {
     let fields = Fields::read(query.as_bytes());
     let view = async {
@@ -170,7 +170,7 @@ async fn begin(page: &Page, body: Body) -> Response {
     }
 }
 
-/// Nobody is signed in, or not any more.
+/// Nobody is signed in, or no longer.
 fn unknown(reads: bool, cookie: Option<&str>) -> Response {
     let response = match (reads, cookie) {
         (true, None) => see_other("/login"),
@@ -188,7 +188,7 @@ fn unknown(reads: bool, cookie: Option<&str>) -> Response {
     }
 }
 
-/// Refuses a form of another site. The gate has compared `Origin` with this server's own name.
+/// Refuses a form from another site. The gate has already compared `Origin` with this server's own name.
 fn check_site(headers: &HeaderMap) -> Result<()> {
     let from_here = match headers.get("sec-fetch-site") {
         Some(site) => site == "same-origin",

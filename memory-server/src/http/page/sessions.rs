@@ -1,5 +1,5 @@
-//! Who is signed in at the page. A session is a random id in the browser's cookie; its token stays in this process, and is
-//! asked about again with every request.
+//! Who is signed in at the page. A session is a random id in the browser's cookie; its token stays in this process and
+//! is checked again with every request.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,16 +14,16 @@ use tokio::time::Instant;
 
 use memory_api::hexadecimal;
 
-/// Sessions at a time, of all tokens; the one that was used longest ago makes room.
+/// Most sessions at a time, across all tokens; the least recently used one makes room.
 const MOST: usize = 1_024;
 /// Sessions of one token.
 const MOST_OF_TOKEN: usize = 16;
-/// A session that nobody uses for this long has ended.
+/// A session unused for this long has ended.
 const IDLE: Duration = Duration::from_secs(30 * 60);
-/// The longest that a session lasts.
+/// Longest duration of a session.
 const LONGEST: Duration = Duration::from_secs(12 * 3_600);
 
-/// What a cookie's id is stored under: its hash, so that a look-up takes as long for any guess.
+/// The hash of a cookie's id, under which the session is stored, so that a look-up takes equally long for any guess.
 type Name = [u8; 32];
 
 struct Session {
@@ -32,7 +32,7 @@ struct Session {
     owner: Arc<str>,
     /// What its forms carry.
     form_key: String,
-    /// What the next page says once.
+    /// What the next page will say, once.
     notice: Option<String>,
     begun: Instant,
     used: Instant,
@@ -48,7 +48,7 @@ pub(super) struct Found {
 /// The sessions of a server.
 pub(super) struct Sessions {
     open: Mutex<HashMap<Name, Session>>,
-    /// Whether the browser may send the cookie over TLS alone.
+    /// Whether the browser may send the cookie only over TLS.
     secure: bool,
 }
 
@@ -71,7 +71,7 @@ impl Sessions {
     /// Begins a session; returns the `Set-Cookie`.
     ///
     /// # Errors
-    /// `unavailable` if the host gives no random bytes.
+    /// `unavailable` if the host provides no randomness.
     pub(super) fn begin(&self, token: &str, owner: &str, now: Instant) -> Result<String> {
         let (id, form_key) = (hexadecimal(&system::secret()?), hexadecimal(&system::secret()?));
         let mut open = self.open();
@@ -112,26 +112,27 @@ impl Sessions {
         Some(Found { token: session.token.clone(), form_key: session.form_key.clone(), name })
     }
 
-    /// Ends a session; returns the `Set-Cookie` that removes the browser's.
+    /// Ends a session; returns the `Set-Cookie` that removes the browser's cookie.
     pub(super) fn end(&self, name: &Name) -> String {
         self.open().remove(name);
         self.cookie("", "; Max-Age=0")
     }
 
-    /// Leaves words for the next page.
+    /// Leaves a notice for the next page.
     pub(super) fn tell(&self, name: &Name, notice: String) {
         if let Some(session) = self.open().get_mut(name) {
             session.notice = Some(notice);
         }
     }
 
-    /// Takes the words that were left.
+    /// Takes the notice that was left.
     pub(super) fn told(&self, name: &Name) -> Option<String> {
         self.open().get_mut(name)?.notice.take()
     }
 
     fn cookie_name(&self) -> &'static str {
-        // With this prefix browsers take the cookie from this host over TLS alone, never from a neighbouring name.
+        // With this prefix, browsers accept the cookie only from this host and over TLS, never from a neighbouring
+        // name.
         if self.secure { "__Host-memory_session" } else { "memory_session" }
     }
 
@@ -147,7 +148,7 @@ impl Session {
     }
 }
 
-/// Whether two secrets are the same, in a time that does not depend on where they differ.
+/// Whether two secrets are equal, in a time that does not depend on where they differ.
 pub(super) fn is_same(given: &str, kept: &str) -> bool {
     hash(given) == hash(kept)
 }

@@ -1,5 +1,5 @@
 //! `conversations.json` of a ChatGPT data export: an array of conversations, each a tree of messages. The branch that
-//! ends in `current_node` was last on the screen.
+//! ends in `current_node` is the one last shown.
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -72,7 +72,7 @@ struct Metadata {
     model_slug: Option<String>,
 }
 
-/// Reads conversations, one in memory at a time.
+/// Reads conversations, holding one in memory at a time.
 pub(super) fn conversations<R: BufRead + Send>(input: R) -> Unfolded<R> {
     Unfolded::new(input, "conversation", read_conversation)
 }
@@ -92,7 +92,7 @@ fn read_conversation(text: &str, number: u64) -> Result<Vec<Item>, String> {
             "it is missing in the file, and what was said before it with it".to_owned(),
         ));
     }
-    // A message without a time was sent after the one before it, not when it is imported.
+    // A message without a time was sent after the previous one, not at the time of the import.
     let mut last = conversation.create_time.and_then(|time| time::instant(time).ok().flatten());
     for (depth, node) in branch.iter().enumerate() {
         let place = Place::Part(format!("conversation {number}, message {node}"));
@@ -107,7 +107,7 @@ fn read_conversation(text: &str, number: u64) -> Result<Vec<Item>, String> {
     Ok(items)
 }
 
-/// Ids of the nodes from the root to the current one, and the one before the first if the file does not have it.
+/// The ids of the nodes from the root to the current one; if the root's parent is missing in the file, its id too.
 fn branch(conversation: &Conversation<'_>) -> Result<(Vec<String>, Option<String>), String> {
     let mut nodes = HashMap::with_capacity(conversation.mapping.len());
     for (id, raw) in &conversation.mapping {
@@ -117,7 +117,7 @@ fn branch(conversation: &Conversation<'_>) -> Result<(Vec<String>, Option<String
     }
     let current = match conversation.current_node.as_deref() {
         Some(id) if nodes.contains_key(id) => Some(id),
-        // Old exports name no current node; the newest branch is then the last child at each level.
+        // Old exports name no current node; the newest branch then follows the last child at each level.
         _ => newest_leaf(&nodes),
     };
     let mut path = Vec::new();
@@ -205,8 +205,8 @@ fn turn(
     })))
 }
 
-/// Text of both sides, and tool calls in brief. Reasoning, tool output and context that the user did not type in this
-/// conversation are not turns.
+/// Text of both sides, and tool calls in brief. Reasoning, tool output and context that the user did not type here are
+/// not turns.
 fn said(message: &Message<'_>) -> Result<String, String> {
     let content = &message.content;
     let recipient = message.recipient.as_deref().unwrap_or("all");

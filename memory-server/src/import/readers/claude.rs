@@ -32,7 +32,7 @@ struct Message<'a> {
     created_at: Option<&'a RawValue>,
 }
 
-/// Reads conversations, one in memory at a time.
+/// Reads conversations, holding one in memory at a time.
 pub(super) fn conversations<R: BufRead + Send>(input: R) -> Unfolded<R> {
     Unfolded::new(input, "conversation", read_conversation)
 }
@@ -54,7 +54,8 @@ fn turn(conversation: &Conversation<'_>, raw: &RawValue, index: u64, place: &Pla
         "assistant" => "assistant",
         _ => return Ok(Item::PassedOver),
     };
-    // Older exports have `text` alone. In newer ones it also has stand-ins for pictures and files, so the blocks come first.
+    // Older exports only have `text`. In newer ones it also contains placeholders for images and files, so the blocks
+    // come first.
     let said = |raw: Option<&RawValue>| raw.map_or(Ok(String::new()), content::said);
     let blocks = said(message.content).map_err(|error| json_complaint(&error))?;
     let text =
@@ -64,7 +65,7 @@ fn turn(conversation: &Conversation<'_>, raw: &RawValue, index: u64, place: &Pla
     }
     let time =
         message.created_at.map_or(Ok(None), time::instant).map_err(|error| error.message().to_owned())?;
-    // A later export of the conversation has the same messages, not always at the same places.
+    // A later export has the same messages, but not always in the same places.
     let index = format!("{index:06}");
     let position = match message.uuid.filter(|uuid| !uuid.is_empty()) {
         Some(uuid) => vec![time.map_or(index, |time| time.to_string()), uuid],

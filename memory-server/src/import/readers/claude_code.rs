@@ -1,6 +1,6 @@
 //! Session files of Claude Code: JSON Lines of `user` and `assistant` messages among bookkeeping. The format is
-//! internal to that program and changes between releases, so unknown kinds of line are skipped; only a line that is not
-//! a JSON object is broken.
+//! internal to that program and changes between releases, so unknown kinds of lines are skipped; only a line that is
+//! not a JSON object counts as broken.
 
 use std::io::{self, BufRead};
 
@@ -12,7 +12,7 @@ use super::lines::{Line, Lines};
 use super::turn::{Place, Turn};
 use super::{content, time};
 
-/// The type of a line; the rest is parsed only if the line is a turn.
+/// The type of a line; the rest is parsed only if it is a turn.
 #[derive(Deserialize)]
 struct Kind {
     #[serde(rename = "type", default)]
@@ -33,7 +33,7 @@ struct Record<'a> {
     is_sidechain: bool,
     /// Inserted by the program.
     is_meta: bool,
-    /// A summary of turns that are in the file too.
+    /// A summary of turns that are also in the file.
     is_compact_summary: bool,
     #[serde(borrow)]
     message: Option<Message<'a>>,
@@ -90,8 +90,7 @@ fn turn(kind: String, record: Record<'_>, number: u64, name: &str) -> Result<Ite
     let Some(text) = without_markup(&said) else { return Ok(Item::PassedOver) };
     let time =
         record.timestamp.map_or(Ok(None), time::instant).map_err(|error| error.message().to_owned())?;
-    // A resumed session repeats lines of an earlier one in another file: time and uuid stay, the
-    // line number does not.
+    // A resumed session repeats lines of an earlier one in another file: time and uuid stay, the line number changes.
     let line = format!("{number:08}");
     let moment = time.map_or_else(|| line.clone(), |time| time.to_string());
     let mut labels = Vec::new();
@@ -126,7 +125,7 @@ fn turn(kind: String, record: Record<'_>, number: u64, name: &str) -> Result<Ite
     })))
 }
 
-/// What a person typed, with a slash command as its name and arguments; `None` for text of the program.
+/// What a person typed, with a slash command as its name and arguments; `None` for the program's own text.
 fn without_markup(said: &str) -> Option<String> {
     if said.is_empty() || said.starts_with("<local-command-") {
         return None;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Longest part of a tool call's arguments that is kept, in characters.
+/// How much of a tool call's arguments is kept, in characters.
 const TOOL_ARGUMENTS: usize = 200;
 
 /// A block with a type; unknown members are ignored.

@@ -1,4 +1,4 @@
-//! Streams the elements of one large JSON array: of a file of hundreds of megabytes only the current element is in
+//! Streams the elements of one large JSON array: of a file of hundreds of megabytes, only the current element is in
 //! memory.
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ const MAX_ELEMENT_BYTES: usize = 128 << 20;
 
 /// One element of the array.
 enum Element<'a> {
-    /// The element's text; not yet known to be JSON.
+    /// The element's text, not yet known to be JSON.
     Text(&'a str),
     /// An element that cannot be read, and why.
     Broken(String),
@@ -25,8 +25,8 @@ enum State {
     Done,
 }
 
-/// Splits a JSON array into its elements by brackets and strings alone, counting from 1. The elements are parsed later,
-/// so a broken one does not affect the others.
+/// Splits a JSON array into its elements by looking only at brackets and strings; counts from 1. Elements are parsed
+/// later, so a broken one does not affect the others.
 struct Elements<R> {
     reader: R,
     buffer: Vec<u8>,
@@ -40,7 +40,7 @@ impl<R: BufRead> Elements<R> {
         Self { reader, buffer: Vec::new(), number: 0, state: State::Start, max_bytes: MAX_ELEMENT_BYTES }
     }
 
-    /// The next element with its number; a file that is a single object counts as one element.
+    /// The next element and its number. A file that is a single object counts as one element.
     fn next_element(&mut self) -> io::Result<Option<(u64, Element<'_>)>> {
         loop {
             let Some(byte) = self.peek()? else {
@@ -103,7 +103,7 @@ impl<R: BufRead> Elements<R> {
         Ok(())
     }
 
-    /// Reads up to the comma or bracket that ends the element, which stays unread; with `alone`, up to the closing
+    /// Reads up to the comma or bracket that ends the element, leaving that unread; with `alone`, up to the closing
     /// bracket.
     fn element(&mut self, alone: bool) -> io::Result<(u64, Element<'_>)> {
         self.number += 1;
@@ -149,7 +149,7 @@ impl<R: BufRead> Elements<R> {
             let room = self.max_bytes.saturating_sub(self.buffer.len());
             self.buffer.extend_from_slice(part.get(..room).unwrap_or(part));
             length += taken;
-            // A stray closing brace ends an element, but must be consumed to avoid an endless loop.
+            // A stray closing brace ends an element, but must be consumed, or this would loop forever.
             let stray = done && !alone && available.get(taken) == Some(&b'}');
             self.reader.consume(taken + usize::from(stray));
             if done {
@@ -175,16 +175,16 @@ impl<R: BufRead> Elements<R> {
     }
 }
 
-/// A reader of an array whose elements hold turns; one element is in memory at a time.
+/// A reader of an array whose elements hold turns. Only one element is in memory at a time.
 pub(super) struct Unfolded<R> {
     elements: Elements<R>,
     ready: VecDeque<Item>,
-    /// The name of an element in messages.
+    /// What messages call an element.
     what: &'static str,
     unfold: Unfold,
 }
 
-/// Parses an element with this number into items; or says why it cannot be read.
+/// Parses the element with this number into items, or says why it cannot be read.
 type Unfold = Box<dyn FnMut(&str, u64) -> Result<Vec<Item>, String> + Send>;
 
 impl<R: BufRead> Unfolded<R> {

@@ -1,5 +1,5 @@
-//! The front matter of a note: the block of YAML that a text of Markdown may begin with. Read are the members at its top that
-//! are one scalar or a list of them, as PyYAML writes them for basic-memory: long ones go on in the lines below.
+//! The front matter of a note: the block of YAML that a Markdown text may start with. Reads top-level members that are
+//! a scalar or a list of scalars, as PyYAML writes them for basic-memory: long ones continue on the next lines.
 
 use std::iter::Peekable;
 use std::str::{Chars, Lines};
@@ -30,7 +30,7 @@ pub(super) fn split(text: &str) -> (&str, &str) {
     ("", text)
 }
 
-/// The members at the top. What is `null`, an object or a block scalar is left to the text.
+/// The top-level members. `null`, objects and block scalars are ignored; the text still has them.
 pub(super) fn members(front: &str) -> Vec<(&str, Value)> {
     let mut members = Vec::new();
     let mut lines = front.lines().peekable();
@@ -69,7 +69,7 @@ pub(super) fn members(front: &str) -> Vec<(&str, Value)> {
     members
 }
 
-/// The lines that belong to the member above them.
+/// The continuation lines of the member above them.
 fn below<'a>(lines: &mut Peekable<Lines<'a>>) -> Vec<&'a str> {
     let mut below = Vec::new();
     while let Some(line) = lines
@@ -83,7 +83,7 @@ fn below<'a>(lines: &mut Peekable<Lines<'a>>) -> Vec<&'a str> {
     below
 }
 
-/// A value without the comment behind it, if it is not quoted.
+/// An unquoted value without its trailing comment.
 fn without_comment(value: &str) -> &str {
     match value.chars().next() {
         Some('"' | '\'') => value,
@@ -92,14 +92,14 @@ fn without_comment(value: &str) -> &str {
     }
 }
 
-/// A scalar that begins with `first` and goes on `below`. `None`: it is empty or `null`.
+/// A scalar that starts with `first` and continues `below`. `None` if it is empty or `null`.
 fn scalar(first: &str, below: &[&str]) -> Option<String> {
     let first = first.trim();
     let quote = first.chars().next().filter(|first| matches!(first, '"' | '\''));
     let mut folded = if quote.is_some() { first } else { without_comment(first) }.to_owned();
     for line in below {
         let line = line.trim();
-        // A line that ends in `\` goes on without a space, an empty line is a break.
+        // A line ending in `\` continues without a space; an empty line is a line break.
         if quote == Some('"') && folded.ends_with('\\') {
             folded.pop();
         } else if !line.is_empty() && !folded.ends_with('\n') {
@@ -115,7 +115,7 @@ fn scalar(first: &str, below: &[&str]) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// What is quoted, up to its end.
+/// A quoted text, up to its end.
 fn unquoted(text: &str, quote: char) -> String {
     let mut said = String::new();
     let mut chars = text.chars();
@@ -160,7 +160,8 @@ mod tests {
         members(front).into_iter().map(|(name, value)| (name, text(value))).collect()
     }
 
-    /// Of a title that basic-memory had written in two lines only the first was kept, by which no link found the note.
+    /// Regression: of a title that basic-memory wrote on two lines, only the first was kept, so links did not find the
+    /// note.
     #[test]
     fn a_long_scalar_goes_on_in_the_lines_below() {
         let front = "title: many words of a title that goes\n  on below\nquoted: 'it''s: long, and\n  goes on\n\n  after a break'\n\
@@ -176,7 +177,7 @@ mod tests {
         );
     }
 
-    /// The title of a book in `source:` became that of the note, and a tag of no tags was `null`.
+    /// Regression: the title of a book under `source:` became the note's, and a `null` tag was kept.
     #[test]
     fn inner_members_and_nulls_are_not_members_of_the_note() {
         let front = "title: Note # mine\nsource:\n  title: Book\n  tags: inner\ntags: null\ntype: ~\nempty: ''\nblock: >\n  title: no\n\

@@ -25,14 +25,14 @@ pub(crate) trait Reader: Send {
 /// Bytes to read.
 pub(crate) type Bytes<'a> = Box<dyn BufRead + Send + 'a>;
 
-/// Longest parser message in characters, as it may quote the input.
+/// Longest parser message in characters, since it may quote the input.
 const MAX_COMPLAINT: usize = 200;
 
-/// A parser's message without its line number, which would be relative to the element.
+/// A parser's message without its position, which would be relative to the element.
 pub(crate) fn json_complaint(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
-    // Names of types say nothing to who has the file.
+    // Rust type names mean nothing to the file's owner.
     let text = match text.split_once("expected struct ") {
         Some((before, name)) => {
             let rest = name.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_');
@@ -72,7 +72,7 @@ pub(crate) mod testing {
     }
 
     impl Found {
-        /// Keys of the entries the turns become.
+        /// Keys of the entries that the turns become.
         pub(crate) fn keys(&self, format: Format) -> Vec<String> {
             let key = |turn: &Turn| turn.clone().into_entry(format.name()).unwrap().key.to_string();
             self.turns.iter().map(key).collect()

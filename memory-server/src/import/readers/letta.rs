@@ -1,5 +1,5 @@
-//! Agent files of Letta (`.af`): one JSON object with the agent's memory blocks, which become entries, and its messages. Both
-//! the older form, one agent at the top, and the newer, a list of agents and one of blocks, are read.
+//! Letta's agent files (`.af`): one JSON object with the agent's memory blocks, which become entries, and its messages.
+//! Reads both the older form with one agent at the top and the newer one with a list of agents and one of blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
@@ -15,7 +15,7 @@ use super::item::{Item, json_complaint};
 use super::time;
 use super::turn::{Place, Turn, push_component};
 
-/// Types of what the program says in the user's name.
+/// Types of messages that the program sends in the user's name.
 const PROGRAM: [&str; 5] = ["user_message", "login", "heartbeat", "system_alert", "system_message"];
 
 #[derive(Deserialize)]
@@ -78,7 +78,7 @@ fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Resu
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads a file; `name` is the agent's if the file does not say.
+/// Reads a file; `name` is the agent's name if the file gives none.
 pub(super) fn agents<R: BufRead + Send>(input: R, name: &str) -> Unfolded<R> {
     let name = name.to_owned();
     Unfolded::new(input, "agent file", move |text, _| read_file(text, &name))
@@ -136,7 +136,7 @@ impl<'a> Agent<'a> {
         self.name.as_deref().unwrap_or_default()
     }
 
-    /// What it keeps and what was said, under keys with `key` for the agent.
+    /// Its memory blocks and messages, under keys with `key` for the agent.
     fn read(&self, key: &str, blocks: &BTreeMap<&str, &Block>, items: &mut Vec<Item>) {
         let named = self.block_ids.iter().filter_map(|id| blocks.get(id.as_str()).copied());
         for block in self.core_memory.iter().chain(named) {
@@ -155,7 +155,8 @@ impl<'a> Agent<'a> {
             let place = Place::Part(format!("{key}, message {number}"));
             let mut read =
                 self.message(raw, key, number, &place).unwrap_or_else(|why| Item::Broken(place, why));
-            // A file has the messages of the agent's context: in a later one the same have other numbers.
+            // A file has only the messages in the agent's context, so a later file numbers the same messages
+            // differently.
             if let Item::Turn(turn) = &mut read
                 && let Some(time) = turn.time
             {
@@ -175,7 +176,7 @@ impl<'a> Agent<'a> {
             match (message.role.as_str(), message.tool_calls.unwrap_or_default().as_slice()) {
                 ("user", _) => content.into_iter().map(unpacked).collect(),
                 ("assistant", []) => content,
-                // What an agent with tools says aloud is what it sends; the rest is its reasoning.
+                // An agent with tools speaks by sending; the rest is its reasoning.
                 ("assistant" | "approval", calls) => {
                     let aloud = if self.speaks_plainly() { content } else { Vec::new() };
                     let sent = calls.iter().filter_map(sent);
@@ -214,7 +215,7 @@ impl<'a> Agent<'a> {
         })))
     }
 
-    /// Whether it says what it writes beside its tool calls, as agents without `send_message` do.
+    /// Whether text next to its tool calls counts as said, as for agents without `send_message`.
     fn speaks_plainly(&self) -> bool {
         matches!(self.agent_type.as_str(), Some("letta_v1_agent" | "react_agent"))
     }
@@ -236,7 +237,7 @@ fn entry(agent_key: &str, agent: &str, block: &Block) -> memory_core::Result<New
     Ok(entry)
 }
 
-/// The texts of a message, each of a part of it: older servers put every part of a user's into an envelope.
+/// The texts of a message's parts: older servers wrap each part of a user's message in an envelope.
 fn parts(content: &RawValue) -> serde_json::Result<Vec<String>> {
     match serde_json::from_str::<Vec<&RawValue>>(content.get()) {
         Ok(parts) => parts.into_iter().map(said_in_part).collect(),
@@ -244,8 +245,8 @@ fn parts(content: &RawValue) -> serde_json::Result<Vec<String>> {
     }
 }
 
-/// What a user said, out of the envelope that older servers put around it; empty for what the program said. Any other object is
-/// the user's own.
+/// A user's text without the envelope that older servers put around it; empty for what the program said. Any other
+/// object is the user's own text.
 fn unpacked(content: String) -> String {
     let Ok(Value::Object(envelope)) = serde_json::from_str::<Value>(&content) else { return content };
     let member = |name| envelope.get(name).and_then(Value::as_str);
@@ -256,12 +257,12 @@ fn unpacked(content: String) -> String {
     }
 }
 
-/// What a tool call sends to the user, if that is what it does.
+/// What a tool call sends to the user, if it does.
 fn sent(call: &ToolCall) -> Option<Result<String, String>> {
     if call.function.name != "send_message" {
         return None;
     }
-    // As JSON in a text, or as it is.
+    // Either JSON in a string, or plain JSON.
     let arguments = match &call.function.arguments {
         Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
         arguments => arguments.clone(),
@@ -303,7 +304,7 @@ mod tests {
         assert_eq!((block.key.as_str(), block.value.as_str()), ("letta/Sam/blocks/human", "\"Name: Ada\""));
     }
 
-    /// What an agent of the newer kind wrote before it called a tool was taken for reasoning.
+    /// Regression: text that a newer agent wrote before calling a tool was taken for reasoning.
     #[test]
     fn words_beside_tool_calls_are_said_by_agents_without_send_message() {
         let texts = |kind: &str| {
@@ -324,7 +325,7 @@ mod tests {
         assert!(texts(r#""memgpt_v2_agent""#).is_empty() && texts("null").is_empty());
     }
 
-    /// The envelope of each part was kept as words, and a user's own JSON was taken for the program's.
+    /// Regression: each part's envelope was kept as text, and a user's own JSON was taken for the program's.
     #[test]
     fn every_part_of_a_message_has_its_envelope_and_other_json_is_the_users() {
         let user = |texts: &[&str]| {
@@ -342,7 +343,8 @@ mod tests {
         assert_eq!(user(&[r#"{"type":"order","id":3}"#]).as_deref(), Some(r#"{"type":"order","id":3}"#));
     }
 
-    /// Of a later file, with fewer of the first messages, all were taken for others with changed words, and left out.
+    /// Regression: in a later file that lacks some of the first messages, all messages were taken for changed ones and
+    /// left out.
     #[test]
     fn a_message_is_known_again_when_those_before_it_have_left_the_context() {
         let message = |words: &str, second: u32| {

@@ -1,11 +1,11 @@
-//! Lines of a file of any size; memory holds one line, up to a limit.
+//! The lines of a file of any size. Only one line, up to a limit, is in memory.
 
 use std::io::{self, BufRead};
 
 /// Longest line of a conversation that is read, in bytes.
 pub(crate) const MAX_LINE_BYTES: usize = 16 << 20;
 /// Longest line of an export that is read, in bytes. A record may hold the largest value (64 MiB) as a string in which
-/// escaping doubles each byte, plus its text and vectors.
+/// escaping doubles every byte, plus its text and vectors.
 pub(crate) const MAX_RECORD_BYTES: usize = 160 << 20;
 
 /// One line, without its line break.

@@ -1,5 +1,5 @@
-//! LoCoMo dialogues: an array of `{"sample_id", "conversation": {"session_1": [turns],
-//! "session_1_date_time", …}}`. Questions, observations and summaries are not part of the memory.
+//! LoCoMo dialogues: an array of `{"sample_id", "conversation": {"session_1": [turns], "session_1_date_time", …}}`.
+//! Questions, observations and summaries are not imported.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -29,7 +29,7 @@ struct Said {
     blip_caption: Option<String>,
 }
 
-/// Reads dialogues, one in memory at a time.
+/// Reads dialogues, holding one in memory at a time.
 pub(super) fn dialogues<R: BufRead + Send>(input: R) -> Unfolded<R> {
     Unfolded::new(input, "dialogue", read_dialogue)
 }

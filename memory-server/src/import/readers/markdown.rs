@@ -1,5 +1,5 @@
-//! A file of Markdown: one entry, as a file of `memory serve --tools files` (`docs/files.md`). The front matter, observations
-//! and relations of a note of basic-memory become metadata; the text stays whole.
+//! A Markdown file: one entry, like a file of `memory serve --tools files` (`docs/files.md`). The front matter,
+//! observations and relations of a basic-memory note become metadata; the text stays complete.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use super::turn::Place;
 
 /// Largest file.
 const MAX_BYTES: u64 = 16 << 20;
-/// What ends a line whose links are no typed relations.
+/// Marks a line whose links are not typed relations.
 const LINKS_TO: &str = "#bm:links_to";
 
 /// Reads one file.
@@ -24,7 +24,7 @@ pub(super) struct File<R> {
 }
 
 impl<R: BufRead> File<R> {
-    /// `name` is its path below the folder that was named.
+    /// `name` is its path below the named folder.
     pub(super) fn new(input: R, name: &str) -> Self {
         Self { input: Some(input), path: format!("{}/{name}", memory::files::ROOT) }
     }
@@ -57,7 +57,7 @@ fn entry(path: &str, text: &str) -> Result<NewEntry> {
     Ok(entry)
 }
 
-/// What can be filtered by.
+/// The metadata to filter by.
 fn labels(text: &str) -> Metadata {
     let (front, body) = front_matter::split(text);
     let mut metadata = Metadata::new();
@@ -87,7 +87,7 @@ fn labels(text: &str) -> Metadata {
             categories.insert(category.to_owned());
             tags.extend(hashtags(said));
         } else if !line.trim_start().starts_with('>') && !item.is_some_and(is_task) {
-            // Unlike `#12`, which may number anything.
+            // Unlike `#12`, which could number anything.
             tags.extend(hashtags(line).filter(|tag| tag.contains(char::is_alphabetic)));
         }
         match item.filter(|_| observed.is_none() && !links_only).and_then(relation) {
@@ -101,17 +101,17 @@ fn labels(text: &str) -> Metadata {
     metadata
 }
 
-/// Where a body is code: between fences, or indented outside of a list.
+/// Tracks where a body is code: between fences, or indented outside a list.
 #[derive(Default)]
 struct Code {
     fence: Option<(char, usize)>,
     is_list: bool,
-    /// An indented line here would be code.
+    /// Whether an indented line here would be code.
     may_begin: bool,
 }
 
 impl Code {
-    /// Whether a line is code, or a fence.
+    /// Whether a line is code or a fence.
     fn takes(&mut self, line: &str) -> bool {
         let said = line.trim();
         let mark = said.chars().next().filter(|first| matches!(first, '`' | '~'));
@@ -143,14 +143,14 @@ impl Code {
     }
 }
 
-/// A line without what stands in it between backticks.
+/// A line without its inline code.
 fn without_code(line: &str) -> Cow<'_, str> {
     let (mut said, mut rest) = (String::new(), line);
     while let Some(at) = rest.find('`') {
         let (before, code) = rest.split_at(at);
         let mark: &str = code.get(..code.len() - code.trim_start_matches('`').len()).unwrap_or_default();
         let inner = code.get(mark.len()..).unwrap_or_default();
-        // The end is as many backticks again, and no more.
+        // It ends at exactly as many backticks.
         let mut end = None;
         let mut from = 0;
         while let Some(found) = inner.get(from..).and_then(|rest| rest.find('`')).map(|found| found + from) {
@@ -177,7 +177,7 @@ fn without_code(line: &str) -> Cow<'_, str> {
     if said.is_empty() { Cow::Borrowed(line) } else { Cow::Owned(said + rest) }
 }
 
-/// The tags of a text that lists them.
+/// The tags in a text that lists them.
 fn listed_tags(text: &str) -> impl Iterator<Item = String> {
     text.split(',').map(|tag| tag.trim().trim_start_matches('#').to_owned()).filter(|tag| !tag.is_empty())
 }
@@ -188,7 +188,7 @@ fn hashtags(said: &str) -> impl Iterator<Item = String> {
     words.flat_map(|word| word.split('#')).flat_map(listed_tags)
 }
 
-/// A label that is empty, or too long to filter by, is left out; the text has it.
+/// Leaves out a label that is empty or too long to filter by; the text still has it.
 fn insert(metadata: &mut Metadata, name: &str, value: &str) {
     let fits = Metadata::new().with(name, value).check().is_ok();
     // Three more may follow.
@@ -197,7 +197,7 @@ fn insert(metadata: &mut Metadata, name: &str, value: &str) {
     }
 }
 
-/// `[category] text #tag (context)`; a box of a task list and the time of a transcript are none.
+/// `[category] text #tag (context)`; a task's checkbox or a transcript's time is not a category.
 fn observation(item: &str) -> Option<(&str, &str)> {
     let (category, said) = item.trim_start().strip_prefix('[')?.split_once(']')?;
     let category = category.trim();
@@ -212,12 +212,12 @@ fn observation(item: &str) -> Option<(&str, &str)> {
     (is_said && !is_box && !is_time && !category.contains(['[', '(', ')'])).then_some((category, said))
 }
 
-/// Whether an item begins with the box of a task.
+/// Whether an item starts with a task's checkbox.
 fn is_task(item: &str) -> bool {
     ["[ ]", "[x]", "[-]"].into_iter().any(|begin| item.trim_start().starts_with(begin))
 }
 
-/// What follows a bullet or a number.
+/// The text after a bullet or number.
 fn item_of_list(line: &str) -> Option<&str> {
     let line = line.trim_start();
     line.strip_prefix(['-', '*', '+'])
@@ -241,8 +241,8 @@ fn target(link: &str) -> Option<Cow<'_, str>> {
     (!target.is_empty()).then(|| in_project.map_or(Cow::Borrowed(target), Cow::Owned))
 }
 
-/// `type [[Target]]` or `type [[Target]] (context)`. A type of several words is quoted; without quotes, and with more behind the
-/// link, they are prose.
+/// `type [[Target]]` or `type [[Target]] (context)`. A type of several words is quoted; without quotes, and with more
+/// text after the link, it is prose.
 fn relation(item: &str) -> Option<(&str, Cow<'_, str>)> {
     let (kind, rest) = item.split_once("[[")?;
     let (link, behind) = rest.split_once("]]")?;
@@ -252,7 +252,7 @@ fn relation(item: &str) -> Option<(&str, Cow<'_, str>)> {
     Some((named, target(link)?))
 }
 
-/// Whether a text is nothing, or in one pair of parentheses.
+/// Whether a text is empty or one pair of parentheses.
 fn is_context(text: &str) -> bool {
     let mut depth = 0_i32;
     let closed = text.char_indices().find(|(_, c)| {
@@ -305,7 +305,8 @@ mod tests {
         );
     }
 
-    /// What a link shows was part of its target, which then fitted neither the title nor the permalink of a note.
+    /// Regression: the text that a link shows was part of its target, which then matched neither the title nor the
+    /// permalink of a note.
     #[test]
     fn a_relation_points_to_a_title_or_a_permalink_whatever_the_link_shows() {
         let note = "- part_of [[Coffee Beans | the beans]]\n- [[notes/water|Water|still]]\n- uses [[|nothing]]\n- [[ ]]\n";
@@ -320,7 +321,8 @@ mod tests {
         serde_json::to_string(&labels(note)).unwrap()
     }
 
-    /// Notes of basic-memory whose titles have both quotes kept those of YAML, and a title below its name was `>`.
+    /// Regression: titles of basic-memory notes with both kinds of quotes kept YAML's escapes, and a title on the line
+    /// below its name became `>`.
     #[test]
     fn front_matter_is_unescaped_and_block_scalars_are_left_to_the_text() {
         let note = "---\ntitle: 'It''s \"tea\"'\ntype: \"a \\\"b\\\"\"\npermalink: >\n  folded\ntags: ['it''s']\n---\n";
@@ -335,14 +337,15 @@ mod tests {
         assert_eq!(labels_of(note), r#"{"date":"2026-01-02","status":"draft","tags":"one,two"}"#);
     }
 
-    /// What basic-memory 0.24 keeps of such lines: links and items in code were taken for those of the note.
+    /// As in basic-memory 0.24. Regression: links and items in code were taken for the note's own.
     #[test]
     fn nothing_is_read_in_code() {
         let note = "`[[A]]` and ``[[B]] ` #b`` but [[C]], not `[[D]]\n````\n```\n- [no] #n\n```\n````\n- [after] it\n\n    - [nested] in a list\n\nText\n\n    - [no] #n\n";
         assert_eq!(labels_of(note), r#"{"categories":"after,nested","relations":"links_to C; links_to D"}"#);
     }
 
-    /// A sentence with one link was a relation of the type before it; with a context that links, too, none was.
+    /// Regression: a sentence with one link became a relation named by the text before it, and a relation whose context
+    /// has links was lost.
     #[test]
     fn a_relation_ends_with_its_target_or_a_context() {
         let note = "- knows [[A]] and a tail\n- knows [[B]] (since (long) [[C]])\n- uses [[D]] #bm:links_to\n- says [[E]] (a) (b)\n- in [[other::note]]\n";
@@ -352,14 +355,15 @@ mod tests {
         );
     }
 
-    /// `[a]b` and times of a transcript were categories, `[1]` none; tags without a category were lost.
+    /// Regression: `[a]b` and transcript times were taken for categories, `[1]` was not, and tags without a category
+    /// were lost.
     #[test]
     fn observations_are_those_of_basic_memory() {
         let note = "- [a]: b\n- [00:01] c\n- [1] d #x#y, #12\n- [?] e\n- [--] f\n- [g]\n- text #z (h)\n## Title #t\n> quote #no\n- [ ] #no\nissue #7\n";
         assert_eq!(labels_of(note), r#"{"categories":"--,1","tags":"12,t,x,y,z"}"#);
     }
 
-    /// As basic-memory 0.24 reads them.
+    /// As in basic-memory 0.24.
     #[test]
     fn links_anywhere_but_in_code_are_relations() {
         let note = "See [[A]] and [[B|b]].\n- relates_to [[C]] and [[D]]\n- [fact] of [[E]] #t\n- [ ] [[F]]\n```\n- uses [[X]]\n- [no] #n\n```\n- uses [[G]]\n";

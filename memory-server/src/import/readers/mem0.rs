@@ -1,5 +1,5 @@
-//! Facts of mem0: what its REST API lists (`{"results":[…]}` or an array), and the lines of `memory facts --all --json`. Each
-//! becomes a turn under the fact's own id.
+//! Facts of mem0: what its REST API lists (`{"results":[…]}` or an array), and the lines of `memory facts --all
+//! --json`. Each becomes a turn under the fact's own id.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::terminal::values;
 struct Listed<'a> {
     #[serde(borrow)]
     results: Vec<&'a RawValue>,
-    /// Where the service's listing goes on.
+    /// Where the service's listing continues.
     #[serde(borrow, default)]
     next: Option<&'a RawValue>,
 }
@@ -43,10 +43,10 @@ struct Fact<'a> {
     #[serde(default, deserialize_with = "text_or_number")]
     run_id: Option<String>,
     speaker: Option<String>,
-    /// The name of the message that was stored as it is.
+    /// The name on the message, which was stored unchanged.
     actor_id: Option<String>,
     role: Option<String>,
-    /// Whose words it is made of; in a listing of all users `metadata` has it, in `memory facts` `provenance`.
+    /// Who said it. In a listing of all users this is in `metadata`, in `memory facts` in `provenance`.
     attributed_to: Option<String>,
     #[serde(borrow)]
     provenance: Option<&'a RawValue>,
@@ -61,7 +61,7 @@ struct Fact<'a> {
     categories: Option<&'a RawValue>,
 }
 
-/// An id that a program chose: a text, or a number as it is written.
+/// An id chosen by a program: a string, or a number as written.
 fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected a text or a number")]
@@ -81,10 +81,10 @@ struct Facts<R> {
     conversation: String,
 }
 
-/// The reader of facts, whichever form the file has; `name` is the conversation of facts that name nobody.
+/// The reader of facts, for any form of the file; `name` is the conversation of facts that name nobody.
 pub(super) fn of<'a>(mut input: Bytes<'a>, name: &str) -> Box<dyn Reader + 'a> {
     let name = name.to_owned();
-    // An input that cannot be read fails with the first fact.
+    // If the input cannot be read, its first fact fails.
     let head = String::from_utf8_lossy(input.fill_buf().unwrap_or_default()).into_owned();
     let head = head.trim_start_matches('\u{feff}').trim_start();
     let listed = head.starts_with('[') || has_member(head, "\"results\"");
@@ -108,7 +108,7 @@ pub(super) fn of<'a>(mut input: Bytes<'a>, name: &str) -> Box<dyn Reader + 'a> {
     }))
 }
 
-/// Whether the object that a text begins with has this member, as far as the text goes.
+/// Whether the object that a text starts with has this member, as far as the text goes.
 fn has_member(text: &str, quoted: &str) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for (at, c) in text.char_indices() {
@@ -166,17 +166,17 @@ fn turn(text: &str, conversation: &str, place: Place) -> Result<Item, String> {
         Some(date) => expiry(&date).map_err(|error| error.message().to_owned())?,
         None => None,
     };
-    // Every fact has one; it says something where it is another.
+    // Every fact has this; it is only informative if it differs from the creation time.
     let updated_at =
         fact.updated_at.filter(|at| fact.created_at.is_some_and(|first| first.get() != at.get()));
     let updated_at = updated_at.and_then(|raw| time::instant(raw).ok()?).map(|at| at.to_string());
     let is_ended = valid_to.is_some() || fact.superseded_by.is_some();
     let role = fact.role.or(fact.attributed_to);
     let role = role.or_else(|| attributed_to(fact.metadata?));
-    // That of other backends is a message's id.
+    // Other backends put a message's id here.
     let is_assistants = || fact.provenance.is_some_and(|raw| raw.get() == r#""assistant""#);
     let role = role.unwrap_or_else(|| if is_assistants() { "assistant" } else { "user" }.to_owned());
-    // The words of others than the user are not those of whom they are about.
+    // Only a user's words are by the person that the fact is about.
     let named = fact.speaker.or(fact.actor_id).filter(|name| !name.is_empty());
     let speaker = named.or_else(|| match role.as_str() {
         "user" => fact.user_id.clone().or(fact.agent_id.clone()),
@@ -210,7 +210,7 @@ fn attributed_to(metadata: &RawValue) -> Option<String> {
     serde_json::from_str(members.get("attributed_to")?.get()).ok()
 }
 
-/// The metadata and the categories; a list or an object is the text of its JSON.
+/// The metadata and categories; a list or object becomes its JSON text.
 fn labels(metadata: Option<&RawValue>, categories: Option<&RawValue>) -> Vec<(Cow<'static, str>, Scalar)> {
     let label = |raw: &RawValue| match serde_json::from_str(raw.get()) {
         _ if raw.get() == "null" => None,
@@ -224,7 +224,7 @@ fn labels(metadata: Option<&RawValue>, categories: Option<&RawValue>) -> Vec<(Co
     named.chain(categories.and_then(label).map(|scalar| ("categories".into(), scalar))).collect()
 }
 
-/// When a fact ends: after a day, or at a time. `None`: never, for no time is after the last days of 9999.
+/// When a fact ends: after a day, or at a time. `None` for never, since no time comes after the last days of 9999.
 fn expiry(written: &str) -> memory_core::Result<Option<Timestamp>> {
     let Ok(day) = written.parse::<Date>() else { return time::written(written).map(Some) };
     Ok(day.tomorrow().ok().and_then(|next| values::utc(next.at(0, 0, 0, 0)).ok()))
@@ -283,7 +283,8 @@ mod tests {
         }
     }
 
-    /// The run, the agent beside the user and when a fact was changed were lost, and a run's facts went to the file's name.
+    /// Regression: the run, the agent next to the user and the time of the last change were lost, and a run's facts
+    /// went under the file's name.
     #[test]
     fn a_fact_keeps_its_agent_its_run_and_when_it_was_changed() {
         let at = r#""created_at":"2026-01-02T03:04:05+00:00","updated_at":"2026-01-03T03:04:05+00:00""#;

@@ -36,7 +36,7 @@ struct Message<'a> {
     session: Option<&'a RawValue>,
     #[serde(borrow)]
     session_id: Option<&'a RawValue>,
-    /// A whole conversation in one line, as in fine-tuning files.
+    /// A whole conversation on one line, as in fine-tuning files.
     #[serde(borrow)]
     messages: Option<Vec<&'a RawValue>>,
 }
@@ -46,14 +46,14 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// The ids of a file's messages so far, with their sessions as keys have them: `1` and `"0001"` are one. One that comes again is
-/// none: something else is counted by it.
+/// The ids of a file's messages so far, with their sessions as in keys: `1` and `"0001"` are the same. A repeated id
+/// does not count, because it must number something else.
 #[derive(Default)]
 struct Ids(HashSet<(Option<String>, String)>);
 
 impl Ids {
-    /// Where a message stands by its own id, a text or an integer, if no other of its session has it. No number of a line is
-    /// like it.
+    /// A message's position by its own id, a string or an integer, if no other in its session has it. Never looks like
+    /// a line number.
     fn of(&mut self, message: &Message<'_>, session: Option<&Scalar>) -> Option<String> {
         let raw = message.id?.get();
         let id: String =
@@ -65,7 +65,7 @@ impl Ids {
     }
 }
 
-/// Longest id of a message, in bytes; with file and session it is part of a key.
+/// Longest id of a message, in bytes; with file and session it becomes part of a key.
 const MAX_ID: usize = 128;
 
 /// Reads messages; the file is one conversation.
@@ -102,9 +102,9 @@ impl<R: BufRead + Send> Reader for Messages<R> {
     }
 }
 
-/// The reader of a file of messages, whichever form it has.
+/// The reader of a file of messages, whatever its form.
 pub(super) fn of<'a>(mut input: Bytes<'a>, conversation: &str) -> Box<dyn Reader + 'a> {
-    // An input that cannot be read fails with the first message.
+    // If the input cannot be read, its first message fails.
     let head = input.fill_buf().unwrap_or_default();
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
     if head.first() != Some(&b'[') && !goes_over_lines(head) {
@@ -116,7 +116,7 @@ pub(super) fn of<'a>(mut input: Bytes<'a>, conversation: &str) -> Box<dyn Reader
     }))
 }
 
-/// Whether a file begins with an object that is laid out over several lines, and not with a line that was cut off.
+/// Whether a file starts with an object that spans several lines, rather than with a line that was cut off.
 fn goes_over_lines(head: &[u8]) -> bool {
     let mut values = serde_json::Deserializer::from_slice(head).into_iter::<serde::de::IgnoredAny>();
     let ends = match values.next() {
@@ -153,7 +153,7 @@ fn read_message(
         let position = vec![ids.of(&message, session.as_ref()).unwrap_or(line)];
         return Ok(vec![turn(&message, place, conversation, session, position)?]);
     };
-    // Without a session each such line is its own.
+    // Without a session, each such line is a session of its own.
     let around = session(&message)?.unwrap_or_else(|| line.clone().into());
     let items = messages.iter().zip(1_u32..).map(|(raw, index)| {
         let place = Place::Part(format!("{what} {number}, message {index}"));

@@ -43,7 +43,7 @@ pub(crate) fn reader<'a>(format: Format, input: Bytes<'a>, name: &str) -> Source
         Format::Letta => Box::new(letta::agents(input, name)),
         Format::Mem0 => mem0::of(input, name),
         Format::Markdown => Box::new(markdown::File::new(input, name)),
-        // LangGraph is read from its file.
+        // LangGraph is read from its file instead.
         Format::Records | Format::Langgraph => return Source::Records(input),
     })
 }

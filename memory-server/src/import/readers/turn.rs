@@ -12,7 +12,7 @@ use serde::Serialize;
 pub(crate) enum Place {
     /// The number of a line, from 1.
     Line(u64),
-    /// A place in a file that is not read by lines.
+    /// A place in a file that is not read line by line.
     Part(String),
 }
 
@@ -32,14 +32,13 @@ pub(crate) struct Turn {
     pub(crate) place: Place,
     /// The id of the conversation it belongs to.
     pub(crate) conversation: String,
-    /// The part of the conversation it belongs to, where the format has parts.
+    /// The part of the conversation it belongs to, if the format has parts.
     pub(crate) session: Option<Scalar>,
-    /// Its position within conversation and session, unique among turns: parts of
-    /// the key after the session.
+    /// Its position within conversation and session, unique among turns: the parts of the key after the session.
     pub(crate) position: Vec<String>,
     /// Who said it.
     pub(crate) speaker: String,
-    /// `user`, `assistant`, `system` or `tool`, where the format knows.
+    /// `user`, `assistant`, `system` or `tool`, if the format says.
     pub(crate) role: Option<String>,
     /// What was said.
     pub(crate) text: String,
@@ -49,18 +48,18 @@ pub(crate) struct Turn {
     pub(crate) caption: Option<String>,
     /// More metadata to filter by.
     pub(crate) labels: Vec<(Cow<'static, str>, Scalar)>,
-    /// That it no longer holds, if it was superseded where it comes from.
+    /// Set if it was superseded at its origin.
     pub(crate) ended: Option<Ended>,
-    /// When it is forgotten, if it was to be where it comes from.
+    /// When it is to be forgotten, if its origin says so.
     pub(crate) expires_at: Option<Timestamp>,
 }
 
-/// That a fact was superseded.
+/// How a fact was superseded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
     /// Until when it held.
     pub(crate) valid_to: Option<Timestamp>,
-    /// The id of the fact that superseded it, where both come from.
+    /// The id of the superseding fact, at their origin.
     pub(crate) by: Option<String>,
 }
 
@@ -109,7 +108,7 @@ impl Turn {
             metadata.insert("time", time.to_string());
         }
         for (name, value) in &self.labels {
-            // What cannot be filtered by is left out; a label is only a convenience. Two more may follow.
+            // Labels that cannot be filtered by are left out; they are only a convenience. Two more may follow.
             let fits = Metadata::new().with(name.as_ref(), value.clone()).check().is_ok();
             if fits && metadata.len() + 2 < MAX_METADATA_MEMBERS && metadata.get(name).is_none() {
                 metadata.insert(name.as_ref(), value.clone());
@@ -118,7 +117,7 @@ impl Turn {
         metadata
     }
 
-    /// What no other turn of the format has: its place.
+    /// A key that no other turn of the format has, made from its place.
     pub(crate) fn key(&self, format: &str) -> String {
         let mut key = format.to_owned();
         let session = self.session_name();

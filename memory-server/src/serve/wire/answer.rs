@@ -1,4 +1,4 @@
-//! Serializes a message to its line. The tool's answer is JSON already, so it is copied unparsed into the line, both as
+//! Serializes a message to its line. The tool's answer is already JSON, so it is copied unparsed into the line, both as
 //! structured content and as text.
 
 use std::io;
@@ -25,13 +25,13 @@ pub(crate) fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// A result. Where its only text is a JSON object, that is also its structured content.
+/// A result. If its only text is a JSON object, that becomes its structured content too.
 fn answered(line: &mut Vec<u8>, result: &CallToolResult) -> io::Result<()> {
     serde_json::to_writer(&mut *line, result)?;
     let (None, [ContentBlock::Text(text)]) = (&result.structured_content, result.content.as_slice()) else {
         return Ok(());
     };
-    // The answers of files are words.
+    // File answers are plain text.
     if !text.text.starts_with('{') {
         return Ok(());
     }
@@ -39,7 +39,7 @@ fn answered(line: &mut Vec<u8>, result: &CallToolResult) -> io::Result<()> {
         return Err(io::Error::other("the tool's result is not a JSON object"));
     }
     line.extend_from_slice(br#","structuredContent":"#);
-    // A stored value keeps its white space; inside strings line ends are escaped.
+    // A stored value keeps its white space; inside strings, line breaks are escaped.
     line.extend(text.text.bytes().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }));
     line.push(b'}');
     Ok(())

@@ -1,5 +1,5 @@
 //! Parses a line into a message. The arguments of a call stay text: a parsed map would lose spelling, order and digits,
-//! and cannot nest as deep as stored values.
+//! and cannot nest as deeply as stored values.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use serde_json::value::RawValue;
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 
-/// Most bytes of a message besides the arguments of a call. Those parts become parsed maps, many times larger than
+/// Most bytes of a message other than the arguments of a call. Those parts become parsed maps, many times larger than
 /// their text.
 pub(crate) const MAX_ENVELOPE_BYTES: usize = 1 << 20;
 
-/// The arguments of a call, as they came.
+/// The arguments of a call, unparsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Arguments(pub(crate) Arc<str>);
 
@@ -48,7 +48,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// The parameters of `tools/call` that are used; others are ignored.
+/// The parameters of `tools/call` that are used; the others are ignored.
 #[derive(Deserialize, Serialize)]
 struct CallParams<'a> {
     #[serde(borrow)]
@@ -160,7 +160,7 @@ fn error_line(code: i32, message: &str, id: Option<&RawValue>) -> String {
         message: &'a str,
     }
     let message = Message { jsonrpc: "2.0", id, error: Body { code, message } };
-    // Strings, an integer and text that is JSON already cannot fail to be written.
+    // Strings, an integer and valid JSON can always be written.
     serde_json::to_string(&message).unwrap_or_default()
 }
 

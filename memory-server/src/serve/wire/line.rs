@@ -1,4 +1,4 @@
-//! Reads lines of bounded length from a byte stream. Longer ones are skipped without being kept.
+//! Reads lines of limited length from a byte stream. Longer ones are skipped without being kept.
 
 use std::io::{self, BufRead};
 
@@ -9,9 +9,9 @@ use super::stray_id::StrayId;
 pub(crate) enum Line {
     /// A whole line is in the buffer, without its end.
     Whole,
-    /// A line over the limit was skipped; the text of its `id`, if it had one.
+    /// A line over the limit was skipped. Contains the text of its `id`, if it had one.
     TooLong(Option<String>),
-    /// The stream ended. A last line without a line end is dropped: it may be cut off.
+    /// The stream ended. A last line without a line end is dropped, since it may be cut off.
     End,
 }
 
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// Everything in the stream, as a reader with a buffer of `step` bytes meets it.
+    /// Everything in the stream, as seen by a reader with a buffer of `step` bytes.
     fn lines(bytes: &[u8], limit: usize, step: usize) -> Vec<(Line, Vec<u8>)> {
         let mut stream = BufReader::with_capacity(step, bytes);
         let mut buffer = Vec::new();

@@ -1,9 +1,9 @@
-//! Finds the `id` in a JSON object too long to keep, so that its sender gets an answer.
+//! Finds the `id` in a JSON object that is too long to keep, so that its sender gets an answer.
 
 /// Longest `id` that is read, in bytes.
 const MAX_ID_BYTES: usize = 256;
 
-/// Scans an object byte by byte and keeps only the member `id` of the outermost level.
+/// Scans an object byte by byte, keeping only the `id` member at the outermost level.
 #[derive(Debug, Default)]
 pub(super) struct StrayId {
     depth: usize,

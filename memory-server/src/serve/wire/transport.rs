@@ -1,8 +1,8 @@
-//! MCP over standard input and output: one message per line, of bounded length, and only as many at a time as the
+//! MCP over standard input and output: one message per line, of limited length, and only as many at a time as the
 //! budget allows.
 //!
-//! Two threads read and write, so that neither a silent client nor one that does not read blocks the runtime. When the
-//! input ends or a stop is requested, requests in flight are answered first, within [`GRACE`].
+//! Reading and writing happen on two threads, so that neither a silent client nor one that does not read blocks the
+//! runtime. When the input ends or a stop is requested, requests in flight are answered first, within [`GRACE`].
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -25,18 +25,18 @@ use super::line::{Line, next_line};
 
 /// Grace period for requests in flight once the client is gone.
 pub(in crate::serve) const GRACE: Duration = Duration::from_secs(5);
-/// Time limit for writing the last lines after that.
+/// Time limit after that for writing the last lines.
 pub(in crate::serve) const FLUSH: Duration = Duration::from_secs(1);
 /// The unit of the budget, in bytes.
 const UNIT: usize = 1 << 10;
-/// A request's minimum share of the budget; it limits how many run at a time.
+/// A request's minimum share of the budget, which limits how many run at a time.
 const LEAST_UNITS: u32 = 1 << 10;
 /// The budget: 64 short requests, or 64 MiB of long ones.
 const LEAST_BUDGET: u32 = 64 * LEAST_UNITS;
-/// Lines that may wait to be written.
+/// Most lines that wait to be written.
 const QUEUED_LINES: usize = 64;
 
-/// A request's share of the budget. It is released once its answer is written.
+/// A request's share of the budget, released once its answer is written.
 pub(in crate::serve) type Share = Arc<OwnedSemaphorePermit>;
 
 /// What the reading thread sends.
@@ -57,7 +57,7 @@ enum Outgoing {
 pub(in crate::serve) struct Written(oneshot::Receiver<()>);
 
 impl Written {
-    /// Waits up to `patience` for the last line to be written; false if it was not.
+    /// Waits up to `patience` for the last line to be written; returns false if it was not.
     pub(in crate::serve) async fn wait(self, patience: Duration) -> bool {
         tokio::time::timeout(patience, self.0).await.is_ok()
     }
@@ -70,9 +70,9 @@ pub(in crate::serve) struct Lines {
     stop: watch::Receiver<bool>,
     budget: Arc<Semaphore>,
     units: u32,
-    /// Shares of requests that are not answered yet.
+    /// Shares of requests that have not been answered yet.
     shares: HashMap<RequestId, Share>,
-    /// Whether a session was requested; earlier notifications are dropped.
+    /// Whether a session was requested; notifications before that are dropped.
     opened: bool,
     /// When to stop waiting for requests in flight.
     deadline: Option<Instant>,
@@ -188,7 +188,7 @@ impl Transport<RoleServer> for Lines {
                 }
             }
         }
-        // Drops requests that were read but not started, with their shares.
+        // Drops requests that were read but not started, and their shares.
         self.incoming.close();
         while self.incoming.try_recv().is_ok() {}
         if let Some(deadline) = self.deadline {
@@ -199,7 +199,7 @@ impl Transport<RoleServer> for Lines {
 
     async fn close(&mut self) -> io::Result<()> {
         if let Some(outgoing) = self.outgoing.take() {
-            // Requests had their grace period; lines queued behind a client that does not read are lost.
+            // Requests had their grace period; lines queued for a client that does not read are lost.
             let _ = tokio::time::timeout(FLUSH, outgoing.send(Outgoing::End)).await;
         }
         Ok(())
@@ -242,7 +242,8 @@ impl Reader {
         loop {
             let refusal = match next_line(&mut input, &mut buffer, self.line_limit) {
                 Ok(Line::Whole) => {
-                    // Takes the share before parsing, which needs more memory; the next line waits in the pipe.
+                    // Takes the share before parsing, which needs more memory. Meanwhile the next line waits in the
+                    // pipe.
                     let Some(share) = self.share(buffer.len()) else { return };
                     match frame::read(&buffer) {
                         Frame::Empty => continue,

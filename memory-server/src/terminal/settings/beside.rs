@@ -1,4 +1,4 @@
-//! The files beside a store: the ledger of its snapshots, drift backups, the journal of `forget`.
+//! The files next to a store: the ledger of its snapshots, drift backups, the journal of `forget`.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::resolved::Settings;
 use super::store::{Store, create_private_folder, data_folder};
 
 impl Settings {
-    /// The ledger of the store's snapshots: beside a database file, else in the data folder, if there is one.
+    /// The ledger of the store's snapshots: next to a database file, otherwise in the data folder, if there is one.
     pub(crate) async fn ledger(&self, memory: &Memory) -> Result<Option<Ledger>> {
         if let Some(beside) = self.beside_file()? {
             return Ok(beside.ledger);
@@ -23,7 +23,7 @@ impl Settings {
         Ok(Some(Ledger::at(file.with_extension("jsonl"))))
     }
 
-    /// The files beside the store's file (none for a store in memory); `None` if the store is not a file.
+    /// The files next to the store's file (none for an in-memory store); `None` if the store is not a file.
     pub(super) fn beside_file(&self) -> Result<Option<Places>> {
         let Ok((url, base)) = self.backend_url() else { return Ok(None) };
         if url.scheme() != "sqlite" {
@@ -55,7 +55,7 @@ impl Settings {
     }
 
     /// The identity of a store that is not a file, however its URL is spelled: the id its database got when it was
-    /// created, else the identifying parts of its URL.
+    /// created, otherwise the identifying parts of its URL.
     async fn store_key(&self, memory: &Memory) -> Result<String> {
         if let Some(backend) = memory.backend()
             && !memory.capabilities().drift.is_empty()
@@ -82,8 +82,8 @@ impl Settings {
         }
     }
 
-    /// Where backups of drift of a store that is no file may lie: in the data folder, and of a backend of this name, where
-    /// other programs opened it, beside memory.toml.
+    /// Where drift backups of a store that is not a file may be: in the data folder, and, for a named backend that
+    /// other programs opened, next to memory.toml.
     async fn drift_folders(&self, memory: &Memory, name: Option<&str>) -> Result<Vec<PathBuf>> {
         if memory.backend().is_none() || memory.capabilities().drift.is_empty() {
             return Ok(Vec::new());
@@ -93,7 +93,7 @@ impl Settings {
         Ok(in_data_folder.into_iter().chain(beside).collect())
     }
 
-    /// The files beside a fallback: its drift backups and its ledger of snapshots.
+    /// The files next to a fallback: its drift backups and its ledger of snapshots.
     async fn beside_fallback(
         &self,
         config: &Config,
@@ -106,7 +106,7 @@ impl Settings {
                 memory::sqlite::file(url, base)?.map(|file| Places::beside(&file)).unwrap_or_default();
             return Ok((places.drift_backups.into_iter().collect(), places.ledger));
         }
-        // The erasure itself reports a fallback that is unavailable.
+        // The erasure itself will report that the fallback is unavailable.
         let opened = config.open_backend_for(&self.registry()?, &self.tenant, fallback).await;
         let Ok(memory) = opened.map(|memory| self.openings.closing(memory)) else {
             return Ok((Vec::new(), None));

@@ -7,7 +7,7 @@ use memory::embedders::BUNDLED;
 use memory::{Config, Registry};
 use memory_core::{Error, Result};
 
-/// Headings of the help, so that a command's own options stand together, before these.
+/// Headings in the help, so that a command's own options stay together and come first.
 const STORE: &str = "Store";
 const SCOPE: &str = "Scope";
 
@@ -63,7 +63,7 @@ pub struct Global {
 }
 
 impl Global {
-    /// These options, with what a line of the shell says in their place.
+    /// These options, overridden by those on a shell line.
     pub(crate) fn with(&self, line: Self) -> Self {
         let names_store = line.url.is_some() || line.backend.is_some();
         let (store, scope) =
@@ -105,14 +105,14 @@ impl Global {
     }
 }
 
-/// What opens backends at hosts that were listed, without an embedder.
+/// Opens backends at the listed hosts, without an embedder.
 pub(super) fn reaching(global: &Global) -> Registry {
     let listed = global.allow_hosts.iter().filter(|host| !host.is_empty());
     Registry::default().with_allowed_hosts(listed)
 }
 
-/// What opens backends, at hosts that were listed and with the embedder that was named: `bundled`, `static:FOLDER`, or a
-/// name under `[embedders]` of the configuration, which is read only then.
+/// Opens backends at the listed hosts, with the named embedder: `bundled`, `static:FOLDER`, or a name under
+/// `[embedders]` of the configuration, which is read only in that case.
 pub(crate) fn registry(global: &Global, config: impl FnOnce() -> Result<Option<Config>>) -> Result<Registry> {
     let registry = reaching(global);
     let Some(chosen) = global.embedder() else { return Ok(registry) };

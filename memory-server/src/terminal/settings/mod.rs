@@ -1,4 +1,4 @@
-//! The store, tenant and scope a command works on, and the origin of each setting.
+//! The store, tenant and scope that a command works on, and where each setting comes from.
 
 mod beside;
 mod global;

@@ -33,7 +33,7 @@ impl Settings {
     pub(crate) async fn open_to_resume(&self, access: Access) -> Result<Memory> {
         let memory = self.open_store(access).await?;
         let is_file = self.backend_url().is_ok_and(|(url, _)| url.scheme() == "sqlite");
-        // Those of a file lie beside it. The folder of memory.toml need not be writable.
+        // A file's drift backups are next to it. For others, the folder of memory.toml may not be writable.
         if is_file || memory.capabilities().drift.is_empty() {
             return Ok(memory);
         }
@@ -43,7 +43,7 @@ impl Settings {
         })
     }
 
-    /// Opens the store without creating it; a missing one is replaced by an empty store in memory.
+    /// Opens the store without creating it; an empty store in memory replaces a missing one.
     pub(crate) async fn open_unmade(&self, access: Access) -> Result<Memory> {
         match self.open(access).await {
             Err(error) if is_unmade(&error) => Unmade::like(&self.backend_url()?.0, self.empty().await?),
@@ -51,13 +51,13 @@ impl Settings {
         }
     }
 
-    /// An empty store in memory: what was never made reads like it.
+    /// An empty store in memory, which reads like one that was never created.
     pub(crate) async fn empty(&self) -> Result<Memory> {
         Ok(self.openings.closing(self.registry()?.open("sqlite::memory:").await?))
     }
 
-    /// What an opening depends on; `None` for a store that is defined at run time, where each opening asks whether it still
-    /// is.
+    /// What an opened store depends on. `None` for a store defined at run time, because each opening must check whether
+    /// it still is.
     fn key(&self) -> Option<Key> {
         let store = match (&self.store, &self.config) {
             (Store::Named(name), Some(config)) if config.file().backends.contains_key(name) => name.clone(),
@@ -105,7 +105,7 @@ impl Settings {
         Ok(self.openings.closing(memory))
     }
 
-    /// As [`ledger`](Self::ledger), without opening a store that is a file.
+    /// Like [`ledger`](Self::ledger), but does not open a store that is a file.
     pub(crate) async fn ledger_alone(&self) -> Result<Option<Ledger>> {
         match self.beside_file()? {
             Some(beside) => Ok(beside.ledger),
@@ -114,7 +114,7 @@ impl Settings {
     }
 }
 
-/// Whether a store cannot be opened because it was never made.
+/// Whether a store cannot be opened because it was never created.
 pub(crate) fn is_unmade(error: &Error) -> bool {
     error.details().get("missing").is_some_and(|what| what == "store")
 }

@@ -1,4 +1,4 @@
-//! The stores that a program opened, to be closed at its end.
+//! The stores that a program has opened, to be closed at its end.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,15 +7,15 @@ use std::time::SystemTime;
 use memory::{Access, Memory};
 use memory_core::Result;
 
-/// Whoever opens a store has it closed here; clones share the list.
+/// Opened stores are registered here to be closed; clones share the list.
 #[derive(Clone, Default)]
 pub(crate) struct Openings {
     opened: Arc<Mutex<Vec<Memory>>>,
-    /// For a shell: what the next command may use, too.
+    /// For a shell: stores that later commands may reuse.
     kept: Option<Arc<Mutex<Vec<Kept>>>>,
 }
 
-/// What an opening depends on.
+/// What an opened store depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) store: String,
@@ -33,12 +33,12 @@ struct Kept {
 }
 
 impl Openings {
-    /// The same, which keeps stores for later commands.
+    /// The same, but keeping stores for later commands.
     pub(crate) fn keeping(&self) -> Self {
         Self { opened: self.opened.clone(), kept: Some(Arc::default()) }
     }
 
-    /// A store that was opened so, for this access or more.
+    /// A store that was opened with this key, for this access or more.
     pub(super) fn kept(&self, key: &Key, access: Access) -> Option<Memory> {
         let kept = self.kept.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
         let serves = |kept: &&Kept| kept.key == *key && includes(kept.access, access);
@@ -53,7 +53,7 @@ impl Openings {
         }
     }
 
-    /// Has a store closed at the end of the program.
+    /// Registers a store to be closed at the end of the program.
     pub(crate) fn closing(&self, memory: Memory) -> Memory {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).push(memory.clone());
         memory
@@ -62,7 +62,7 @@ impl Openings {
     /// Closes them.
     ///
     /// # Errors
-    /// The first error of [`close`](memory_core::Provider::close); all are closed nevertheless.
+    /// The first error of [`close`](memory_core::Provider::close); all are closed anyway.
     pub(crate) async fn close(&self) -> Result<()> {
         let opened = std::mem::take(&mut *self.opened.lock().unwrap_or_else(PoisonError::into_inner));
         let mut closed = Ok(());
@@ -73,7 +73,7 @@ impl Openings {
     }
 }
 
-/// Whether what was opened for `kept` serves whoever asks for `wanted`.
+/// Whether a store opened for `kept` can serve `wanted`.
 fn includes(kept: Access, wanted: Access) -> bool {
     kept == wanted || matches!((kept, wanted), (Access::Create, _) | (Access::Existing, Access::Read))
 }

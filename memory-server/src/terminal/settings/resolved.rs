@@ -1,4 +1,4 @@
-//! The settings resolved from options, environment and `memory.toml`.
+//! The settings that result from options, environment and `memory.toml`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,24 +12,24 @@ use super::store::{Origin, Store, sqlite_url, store};
 /// The default tenant, and the id of its default scope.
 pub(crate) const DEFAULT_ID: &str = "default";
 
-/// A store without anything around it: for programs that bring a clock, ids and an embedder of their own.
+/// Just a store: for programs that bring their own clock, ids and embedder.
 #[derive(Debug)]
 pub struct BareStore {
     /// Where it is.
     pub url: BackendUrl,
-    /// What its relative paths are relative to; `None`: the working directory.
+    /// The base of its relative paths; `None` for the working directory.
     pub base_dir: Option<PathBuf>,
-    /// What opens it, at the hosts that the command line and `memory.toml` list.
+    /// Opens it, at hosts listed on the command line or in `memory.toml`.
     pub registry: Registry,
 }
 
-/// What the options, the environment and `memory.toml` come to.
+/// What options, environment and `memory.toml` add up to.
 pub(crate) struct Settings {
     pub(crate) config: Option<Config>,
     pub(super) store: Store,
     pub(crate) store_origin: Origin,
     pub(super) global: Global,
-    /// Where what these settings open is closed.
+    /// Closes what these settings open.
     pub(super) openings: Openings,
     pub(crate) tenant: TenantId,
     pub(crate) tenant_origin: Origin,
@@ -38,7 +38,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads the configuration and decides; opens nothing.
+    /// Reads the configuration and decides, without opening anything.
     pub(crate) fn resolve(global: &Global, openings: &Openings) -> Result<Self> {
         let config = Config::discover(global.config.as_deref())?;
         let default = config.as_ref().map(|config| &config.file().default);
@@ -79,7 +79,7 @@ impl Settings {
         self.config.iter().flat_map(|config| &config.file().egress.allow)
     }
 
-    /// The store itself: without its fallback, and with no embedder yet.
+    /// The store itself, without fallback or embedder.
     pub(crate) fn bare_store(&self) -> Result<BareStore> {
         let (url, base_dir) = self.backend_url()?;
         let registry = reaching(&self.global).with_allowed_hosts(self.listed_hosts());

@@ -29,20 +29,20 @@ impl Origin {
     }
 }
 
-/// The variable that names a SQLite file where nothing else names a store.
+/// The variable that names a SQLite file if nothing else names a store.
 const FILE: &str = "AGENT_MEMORY_DB_PATH";
 
 /// Where the store is.
 pub(super) enum Store {
     Url(String),
-    /// A name under `[backends]`; its relative paths are relative to the file.
+    /// A name under `[backends]`; relative paths are relative to the configuration file.
     Named(String),
     /// A file in the user's data folder.
     DataFile(PathBuf),
 }
 
-/// The store that the command line names, else `memory.toml`, else `AGENT_MEMORY_DB_PATH`, else a
-/// file in the data folder.
+/// The store named on the command line, or else in `memory.toml`, or else by `AGENT_MEMORY_DB_PATH`, or else a file in
+/// the data folder.
 pub(super) fn store(global: &Global, config: Option<&Config>) -> Result<(Store, Origin)> {
     let (url, backend) = (named(global.url.as_deref()), named(global.backend.as_deref()));
     match (url, backend, config) {
@@ -83,13 +83,13 @@ pub(super) fn store(global: &Global, config: Option<&Config>) -> Result<(Store, 
     Ok((Store::DataFile(folder.join("memory.db")), Origin::Default))
 }
 
-/// The user's folder for what no option and no configuration places: `memory` in `$XDG_DATA_HOME`, `~/.local/share` where
-/// unset (XDG Base Directory Specification: relative paths are ignored).
+/// The user's folder for data with no configured place: `memory` in `$XDG_DATA_HOME`, or `~/.local/share` if unset (XDG
+/// Base Directory Specification: relative paths are ignored).
 pub(crate) fn data_folder() -> Option<PathBuf> {
     folder("XDG_DATA_HOME", "share")
 }
 
-/// The user's folder for what may be lost: `memory` in `$XDG_STATE_HOME`, `~/.local/state` where unset.
+/// The user's folder for data that may be lost: `memory` in `$XDG_STATE_HOME`, or `~/.local/state` if unset.
 pub(crate) fn state_folder() -> Option<PathBuf> {
     folder("XDG_STATE_HOME", "state")
 }
@@ -119,7 +119,7 @@ pub(crate) fn create_private_folder(folder: &Path) -> Result<()> {
     })
 }
 
-/// The URL of a file, with the characters that mean something in a URL percent-encoded.
+/// The URL of a file, with special characters percent-encoded.
 ///
 /// # Errors
 /// `invalid_argument` for a path that is not UTF-8.

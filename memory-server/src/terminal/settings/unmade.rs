@@ -1,4 +1,4 @@
-//! A store that was never made.
+//! A store that was never created.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use memory_core::{
     TenantId, Tombstone, TombstoneId, TombstonesOf,
 };
 
-/// Empty, and with the SQL dialect that the store will have.
+/// Empty, but with the SQL dialect that the store will have.
 #[derive(Debug)]
 pub(super) struct Unmade {
     memory: Memory,

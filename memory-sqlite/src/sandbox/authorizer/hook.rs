@@ -90,7 +90,7 @@ unsafe fn text<'a>(text: *const c_char) -> Option<Cow<'a, str>> {
 fn action<'a>(code: c_int, first: Option<&'a str>, second: Option<&'a str>) -> AuthAction<'a> {
     use AuthAction as A;
     let operation = TransactionOperation::Unknown;
-    // The actions that are told by their first argument, and by both.
+    // The actions that have one name as argument, and those that have two.
     macro_rules! action {
         (
             { $($one:ident => $first:ident($name:ident);)* }

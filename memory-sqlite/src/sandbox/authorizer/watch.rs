@@ -210,7 +210,7 @@ impl Watch {
         self.reason.is_none() && self.suspects.is_empty() && (self.selects || self.writes_rows)
     }
 
-    /// The relations whose rows it reads, if it was compiled since it began; the inner `None`: it also reads
+    /// The relations whose rows it reads, if it was compiled since it began; an inner `None` means that it also reads
     /// through a view.
     pub(in crate::sandbox) fn take_compiled(&mut self) -> Option<Option<Vec<String>>> {
         std::mem::take(&mut self.compiles).then(|| self.relations.take())

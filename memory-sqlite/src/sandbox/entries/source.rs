@@ -10,7 +10,7 @@ use memory_core::{Entry, Result};
 pub(crate) struct KeyRange {
     /// The first key, included.
     pub(crate) from: String,
-    /// The end, excluded; `None`: up to the last key.
+    /// The end, excluded; `None` for up to the last key.
     pub(crate) to: Option<String>,
 }
 

@@ -85,7 +85,7 @@ impl<'a> Call<'a> {
         self.arguments.len()
     }
 
-    /// An argument's text as the engine writes it; `None`: NULL, or out of memory.
+    /// An argument's text as the engine writes it; `None` for NULL, or if out of memory.
     pub(in crate::sandbox) fn text(&self, at: usize) -> Option<&'a [u8]> {
         let value = *self.arguments.get(at)?;
         // SAFETY: the value belongs to this call. Its text is valid until the next conversion, which no function

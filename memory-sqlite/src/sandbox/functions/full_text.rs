@@ -24,7 +24,7 @@ const BEGINNING: i64 = 120;
 const FIRST: i64 = 1_000;
 const AGAIN: i64 = 1;
 
-/// Counts steps and ends what takes too long.
+/// Counts steps, and ends whatever takes too long.
 #[derive(Default)]
 struct Steps(u32);
 

@@ -1,6 +1,6 @@
 //! SQLite's mathematical functions, missing from its bundled build: <https://sqlite.org/lang_mathfunc.html>.
 //!
-//! The result is NULL for an argument that is no number or lies outside the function's domain.
+//! The result is NULL for an argument that is not a number or is outside the function's domain.
 
 use std::f64::consts::PI;
 

@@ -9,7 +9,7 @@ use crate::sandbox::statement::Statement;
 pub(in crate::sandbox) struct Seen {
     /// How it was run.
     pub(in crate::sandbox) mode: Mode,
-    /// The relations it reads; `None`: it must always run on a worker.
+    /// The relations it reads; `None` if it must always run on a worker.
     pub(in crate::sandbox) relations: Option<Vec<String>>,
     /// Whether these are known to be ordinary tables, which store their own rows.
     pub(in crate::sandbox) are_tables: bool,
@@ -41,7 +41,7 @@ pub(in crate::sandbox) struct InlineState {
 }
 
 /// Whether a text may do more work than the relations it reads suggest: counting a table's rows is one instruction,
-/// however many there are, and the authorizer is not told of a table joined by column names alone.
+/// however many there are, and the authorizer does not see a table joined only by column names.
 pub(in crate::sandbox) fn may_hide_work(sql: &str) -> bool {
     [b"count".as_slice(), b"using", b"natural"].iter().any(|word| contains(sql, word))
 }

@@ -1,10 +1,10 @@
 //! Repeated quick queries, without a worker.
 //!
-//! Handing a statement to a worker costs more than most statements do. A query that is already prepared and took
-//! few steps before runs on the caller's thread, within limits so narrow that nothing an agent writes holds up the
-//! caller: it compiles nothing, calls no virtual table, touches no value of more than [`VALUE_BYTES`], takes little
-//! memory, and checks the clock every few instructions. A query that exceeds a limit is run again on a worker; it
-//! only reads, so nobody sees the difference.
+//! Handing a statement to a worker costs more than most statements do. So a query that is already prepared and took few
+//! steps before runs on the caller's thread, within limits so narrow that nothing an agent writes holds up the caller:
+//! it compiles nothing, calls no virtual table, touches no value of more than [`VALUE_BYTES`], takes little memory, and
+//! checks the clock every few instructions. A query that exceeds a limit is run again on a worker; since it only reads,
+//! nobody sees the difference.
 
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ impl Sandbox {
         self.seen.get(sql).is_some_and(|seen| seen.was_quick && seen.mode == mode)
     }
 
-    /// Runs a query inline if it is known to be small; `None`: run it as any other.
+    /// Runs a query inline if it is known to be small; `None`: run it like any other.
     pub(crate) fn run_inline(&mut self, statement: &Statement<'_>) -> Option<Ran> {
         let known = match self.seen.get(statement.sql) {
             Some(seen) => seen.are_tables && seen.was_quick,

@@ -1,7 +1,7 @@
 //! New short queries on the caller's thread: compiled there too, and run within the limits of [`super::repeated`].
 //!
-//! Compiling is quick because the text is short and may read only ordinary tables: a view brings its own text, a
-//! virtual table its own code. Which tables are ordinary is learned on a worker, and holds for one schema version.
+//! Compiling is quick because the text is short and may read only ordinary tables: a view would bring its own text, a
+//! virtual table its own code. Which tables are ordinary is learned on a worker, for one schema version.
 
 use std::time::Instant;
 

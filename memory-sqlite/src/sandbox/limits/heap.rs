@@ -1,13 +1,13 @@
 //! Limits what one statement may allocate, and ends statements while they allocate.
 //!
-//! SQLite's own heap limit covers the whole process: one tenant's statement could take what the others need. So
-//! SQLite's allocator is wrapped once, before SQLite is first used. A thread that runs an agent's statement carries
-//! a [`Meter`]; beyond its budget, the allocations of this statement alone fail. They also fail after the deadline,
-//! which ends the statement even within a single virtual machine instruction, where neither the progress handler
-//! nor an interrupt is checked.
+//! SQLite's own heap limit covers the whole process, so one tenant's statement could take what the others need.
+//! Therefore SQLite's allocator is wrapped once, before SQLite is first used. A thread that runs an agent's statement
+//! carries a [`Meter`]; beyond its budget, only this statement's allocations fail. They also fail after the deadline,
+//! which ends the statement even within a single virtual machine instruction, where neither the progress handler nor an
+//! interrupt is checked.
 //!
-//! If the process has used SQLite before, its allocator can no longer be replaced and [`install`] returns false. Then agents
-//! get SQL only if the operator limits SQLite in the whole process: [`limit_process`].
+//! If the process has used SQLite before, its allocator can no longer be replaced and [`install`] returns false. Then
+//! agents get SQL only if the operator limits SQLite for the whole process: [`limit_process`].
 //!
 //! # Safety
 //!

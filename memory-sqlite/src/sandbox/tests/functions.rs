@@ -1,4 +1,4 @@
-//! Which functions there are, what they return, and how long they take at worst.
+//! Which functions exist, what they return, and how long they take at worst.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn spent() -> Duration {
         .map_or_else(|| BEGAN.elapsed(), Duration::from_nanos)
 }
 
-/// A text of so many characters.
+/// A text of this many characters.
 fn long(character: char, count: usize) -> String {
     format!("printf('%.*c',{count},'{character}')")
 }
@@ -441,7 +441,7 @@ fn each_row_has_its_own_escape() {
     assert_eq!(database.value(told).unwrap(), SqlValue::Text("10-1".into()));
 }
 
-/// A pattern that is no literal advances 64 characters at a time, at worst for longer than the deadline.
+/// A pattern that is not literal advances 64 characters at a time, at worst for longer than the deadline.
 #[test]
 fn a_long_pattern_ends_at_the_deadline() {
     let mut database = TestDatabase::new();

@@ -30,7 +30,7 @@ fn on_a_thread(reader: &mut Sandbox, sql: &str, args: &[SqlValue]) -> Rows {
     ran.unwrap_or_else(|error| panic!("{sql}: {error}")).rows.unwrap()
 }
 
-/// Runs it inline, within the bound; `None`: it does not run inline.
+/// Runs it inline, within the bound; `None` if it does not run inline.
 fn here(reader: &mut Sandbox, sql: &str, args: &[SqlValue]) -> Option<Rows> {
     let (cancel, began) = (Cancel::default(), Instant::now());
     let ran = reader.run_inline(&statement(sql, args, Mode::Query, &cancel));

@@ -6,7 +6,7 @@ use memory_validator::Mode;
 
 use super::{Layers, Role, TestDatabase};
 
-/// A class of attack: the attempts, and the layers of which each alone stops them all.
+/// A class of attack: the attempts, and the layers each of which stops them all on its own.
 struct Class {
     name: &'static str,
     setup: &'static str,
@@ -228,7 +228,7 @@ fn only_one_statement_is_ever_compiled() {
     assert_eq!(attempt(class, Layers::NONE), Vec::<&str>::new());
 }
 
-/// If the attacks failed by themselves, the table would prove nothing.
+/// If the attacks failed anyway, the table would prove nothing.
 #[test]
 fn without_layers_the_attacks_succeed() {
     let by_themselves = ["load_extension", "schema write", "several statements", "endless work"];

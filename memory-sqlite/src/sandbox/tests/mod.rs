@@ -121,7 +121,7 @@ impl TestDatabase {
         Ok(self.query(sql, &[])?.rows.into_iter().next().and_then(|row| row.into_iter().next()).unwrap())
     }
 
-    /// The contents of the database, and the names of the files beside it.
+    /// The contents of the database, and the names of the files next to it.
     pub(super) fn dump(&self) -> String {
         let conn = rusqlite::Connection::open(self.file()).unwrap();
         let mut dump = String::new();

@@ -322,7 +322,7 @@ fn one_statement_cannot_make_the_log_grow_without_end() {
     assert_eq!(database.value("SELECT count(*) FROM t").unwrap(), SqlValue::Int(0));
 }
 
-/// What agents do with a database, all of it in one: the authorizer is in nobody's way.
+/// Everything agents usually do with a database: the authorizer must not get in the way.
 #[test]
 fn an_agents_everyday_statements_run() {
     let database = TestDatabase::new();

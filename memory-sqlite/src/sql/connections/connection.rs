@@ -65,8 +65,7 @@ impl Conn {
         self.file
     }
 
-    /// Whether what was read is of one state of the file.
-    /// Fails as [`Still::check`].
+    /// Checks that what was read reflects a single state of the file. Fails as [`Still::check`] does.
     pub(crate) fn check_read(&self) -> Result<()> {
         self.still.map_or(Ok(()), |still| still.check(self.state.place.database()))
     }

@@ -122,7 +122,7 @@ impl Pool {
                     })?;
                 }
                 changing.make(&state.scope, &state.place)?;
-                // SQLite must initialise the file before anybody else may open it.
+                // SQLite must initialise the file before anything else opens it.
                 let conn = self.open(state, Role::Writer, layers)?;
                 drop(changing);
                 return Ok(conn);
@@ -142,7 +142,7 @@ impl Pool {
         }
     }
 
-    /// As [`Pool::writer`], but no database is created; `None`: there is none.
+    /// Like [`Pool::writer`], but creates no database; `None` if there is none.
     pub(crate) fn existing(
         &self,
         state: &Arc<ScopeState>,
@@ -180,7 +180,7 @@ impl Pool {
         Ok(())
     }
 
-    /// A connection that reads; `None`: there is no database.
+    /// A connection for reading; `None` if there is no database.
     pub(crate) fn reader(
         &self,
         state: &Arc<ScopeState>,
@@ -250,7 +250,7 @@ impl Pool {
             still,
             version,
             rested: false,
-            // One that locks nothing sees no change that comes later.
+            // A connection that takes no locks sees no later changes.
             passes: still.is_some(),
         })
     }
@@ -286,7 +286,7 @@ impl Pool {
             return;
         }
         if !cooled.sandbox.trim_caches(COLD_BYTES) {
-            // Reading such a large schema again is cheaper than keeping it.
+            // Rereading such a large schema is cheaper than keeping it.
             return;
         }
         let mut resting = self.lock();
@@ -354,7 +354,7 @@ impl Pool {
         Ok(())
     }
 
-    /// As [`Pool::remove`], for a database that cannot be marked because the disk is full. The connection holds the
+    /// Like [`Pool::remove`], for a database that cannot be marked because the disk is full. The connection holds the
     /// write lock; the next writer sees that the file has lost its name.
     pub(crate) fn remove_unmarked(&self, conn: Conn, deadline: Instant) -> Result<()> {
         let state = Arc::clone(&conn.state);

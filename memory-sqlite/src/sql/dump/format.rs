@@ -184,7 +184,7 @@ mod tests {
         ]);
         let line = encode_line(&Line::Row(cells)).unwrap();
         let back: Line = decode_line(&line, 1).unwrap();
-        // As text, since -0.0 equals 0.0.
+        // Compared as text, since -0.0 equals 0.0.
         assert_eq!(encode_line(&back).unwrap(), line);
         let Line::Row(cells) = back else { panic!("no row") };
         assert!(

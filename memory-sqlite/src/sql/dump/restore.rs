@@ -40,9 +40,9 @@ struct Restoring {
     conn: Conn,
     guard: WriteLock,
     reader: DumpReader,
-    /// The table that rows belong to; `None`: it was skipped.
+    /// The table that rows belong to; `None` if it was skipped.
     table: Option<Table>,
-    /// Full-text indexes to rebuild once the views are there.
+    /// Full-text indexes to rebuild once the views exist.
     rebuilds: BTreeSet<String>,
 }
 
@@ -138,7 +138,7 @@ impl Engine {
             self.pool.rest(conn);
             return Err(error);
         }
-        // A table may refer to one that is created later, or was dropped.
+        // A table may refer to one that is created later or was dropped.
         conn.sandbox.enforce_foreign_keys(false)?;
         conn.sandbox.set_quota(quota.or(self.config.quota_bytes));
         Ok(Restoring { conn, guard, reader: DumpReader::new(mode), table: None, rebuilds: BTreeSet::new() })

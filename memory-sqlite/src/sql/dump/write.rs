@@ -75,7 +75,7 @@ impl Engine {
         Ok(Box::pin(Reader::new(pipe)))
     }
 
-    /// A connection with a read snapshot; `None`: there is no database.
+    /// A connection with a read snapshot; `None` if there is no database.
     async fn snapshot(self: &Arc<Self>, scope: &Scope, deadline: Instant) -> Result<Option<Conn>> {
         let state = self.pool.scope(scope);
         let mut times = 0;
@@ -128,7 +128,7 @@ fn everything(sandbox: &mut Sandbox, out: &Out<'_>, cancel: &Cancel) -> Result<(
     for table in made.iter().filter(|made| made.kind == "table") {
         let Some(sql) = &table.sql else { continue };
         let layout = sandbox.layout(&table.name)?;
-        // A table that a virtual table took only for its name has rows of its own.
+        // A table that a virtual table merely claims by name has rows of its own.
         if layout.kind == "shadow" && made.iter().any(|other| other.has_made(&table.name)) {
             continue;
         }
@@ -206,7 +206,7 @@ fn content_of(layout: &Layout, sql: &str) -> Content {
     if layout.kind == "virtual" { content(sql) } else { Content::Own }
 }
 
-/// `None`: it stores no rows.
+/// `None` if it stores no rows.
 fn rows_of(table: &str, layout: &Layout, content: Content) -> Option<RowSource> {
     if content != Content::Own || layout.stored.is_empty() {
         return None;

@@ -82,7 +82,7 @@ pub(super) fn check_folder(path: &Path) -> Result<()> {
     }
 }
 
-/// A file system that cannot sync a folder is no reason to refuse.
+/// A file system that cannot sync a folder is not a reason to refuse.
 pub(super) fn sync_folder(folder: &Path) {
     if let Ok(folder) = File::open(folder) {
         let _ = folder.sync_all();

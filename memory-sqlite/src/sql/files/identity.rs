@@ -29,7 +29,7 @@ fn stored<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Res
     ScopeKind::from_stored(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
-/// The scope that a folder belongs to; `None`: it holds no database, or is incomplete.
+/// The scope that a folder belongs to; `None` if it holds no database or is incomplete.
 pub(super) fn identity(folder: &Path) -> Result<Option<Scope>> {
     let is_file = |name| fs::symlink_metadata(folder.join(name)).is_ok_and(|found| found.is_file());
     let is_folder = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir());

@@ -157,7 +157,7 @@ impl Files {
             }
             Root::Temporary(root, made) => {
                 let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
-                // The temporary folder is open to everybody: whoever created a folder of this name could read its
+                // Everybody may write to the temporary folder: whoever created a folder with this name could read its
                 // contents.
                 if !*made {
                     if fs::symlink_metadata(root).is_ok() {
@@ -171,7 +171,7 @@ impl Files {
         }
     }
 
-    /// Creates the scope's folder, identity and database, as far as they are missing.
+    /// Creates whatever is missing of the scope's folder, identity and database.
     fn make(&self, scope: &Scope, place: &Place) -> Result<()> {
         make_folder(&self.tenant_folder(&scope.tenant), self.durable, false)?;
         make_folder(place.folder(), self.durable, false)?;
@@ -179,7 +179,7 @@ impl Files {
         if !exists(&identity)? {
             self.write_new(place.folder(), &identity, &content_of(scope)?)?;
         }
-        // Opening and closing a file that SQLite has open would drop its locks, but nobody has opened this one yet.
+        // Opening and closing a file that SQLite has open would drop its locks, but nothing has opened this one yet.
         if !place.is_made()? {
             self.write_new(place.folder(), place.database(), &first_page())?;
         }
@@ -211,7 +211,7 @@ impl Files {
 }
 
 impl Files {
-    /// Removes what is not to outlive the provider.
+    /// Removes what must not outlive the provider.
     pub(crate) fn discard_temporary(&self) -> std::io::Result<()> {
         match &self.root {
             Root::Temporary(root, _) if fs::symlink_metadata(root).is_ok_and(|found| found.is_dir()) => {
@@ -253,7 +253,7 @@ pub(crate) struct Changing<'a> {
 }
 
 impl Changing<'_> {
-    /// Creates what is missing of the scope's database.
+    /// Creates whatever is missing of the scope's database.
     pub(crate) fn make(&self, scope: &Scope, place: &Place) -> Result<()> {
         self.files.make(scope, place)
     }

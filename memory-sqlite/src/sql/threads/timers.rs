@@ -12,7 +12,7 @@ struct Waiting {
     wakers: BTreeMap<(Instant, u64), Waker>,
     next: u64,
     closed: bool,
-    /// When the keeper thread wakes up by itself; `None`: only when notified.
+    /// When the keeper thread wakes up on its own; `None`: only when notified.
     looks: Option<Instant>,
 }
 

@@ -18,7 +18,7 @@ use crate::error::{closed, lost, overloaded};
 
 /// Most statements waiting for a thread.
 const QUEUE: usize = 4_096;
-/// Stack for the engine and this crate, besides the validator's.
+/// Stack for the engine and this crate, in addition to the validator's.
 const ROOM_BYTES: usize = 8 << 20;
 
 const WAITS: u8 = 0;
@@ -192,7 +192,7 @@ impl Workers {
         }
     }
 
-    /// Waits for the next job; `None`: closed.
+    /// Waits for the next job; `None` once closed.
     fn next(&self, bell: &Arc<Condvar>) -> Option<Job> {
         let mut queue = self.lock();
         loop {

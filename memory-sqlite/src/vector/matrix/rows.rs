@@ -105,7 +105,7 @@ impl Matrix {
         true
     }
 
-    /// Whether a row is there, expired or not.
+    /// Whether a row exists, expired or not.
     #[cfg(test)]
     pub(crate) fn contains(&self, id: i64) -> bool {
         self.slot(id).is_some()
@@ -141,7 +141,7 @@ impl Matrix {
     }
 
     /// Loads columns. `rows` calls its argument once for each row of the matrix, in any order. Unknown rows are
-    /// ignored; rows it leaves out have none of the fields. On an error nothing is loaded.
+    /// ignored; rows left out have none of the fields. On an error, nothing is loaded.
     pub(crate) fn load_columns<E>(
         &mut self,
         fields: &[&Field],

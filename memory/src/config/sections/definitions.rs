@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-/// `[definitions]`: allows backends to be defined at run time, and lists what they may reach. An omitted list allows
+/// `[definitions]`: allows backends to be defined at run time, and lists what they may reach. A missing list allows
 /// nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct DefinitionsSection {
-    /// The file of definitions; relative to the folder of `memory.toml`. Default: `memory.definitions.db` in it,
-    /// independent of the backends, since it must be found again.
+    /// The file of definitions, relative to the folder of `memory.toml`. Default: `memory.definitions.db` there,
+    /// independent of the backends, since it must be found before any is opened.
     pub file: Option<PathBuf>,
     /// Schemes of URLs.
     pub schemes: Vec<String>,

@@ -16,11 +16,11 @@ pub enum EmbedderSection {
     /// `kind = "openai"`: a service that speaks OpenAI's `/embeddings`.
     #[cfg(feature = "embed-openai")]
     OpenAi(Box<memory_embed::OpenAiOptions>),
-    /// The model that comes with the program. Always there, under [its name](crate::embedders::BUNDLED): no section of a
-    /// file describes it.
+    /// The model bundled with the program. Always available under [its name](crate::embedders::BUNDLED), without a
+    /// section.
     Bundled,
-    /// A kind known to this version but missing in this build. It is accepted in a file shared by several programs, and
-    /// refused when opened.
+    /// A kind known to this version but not compiled in. Accepted, because programs may share a file, and refused when
+    /// opened.
     NotBuilt {
         /// The kind.
         kind: &'static str,
@@ -29,7 +29,7 @@ pub enum EmbedderSection {
     },
 }
 
-/// Shows only the kind: fields may contain something pasted in the wrong place.
+/// Shows only the kind, since a field may contain a misplaced secret.
 impl fmt::Debug for EmbedderSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EmbedderSection").field("kind", &self.kind()).finish_non_exhaustive()
@@ -71,7 +71,7 @@ impl EmbedderSection {
         }
     }
 
-    /// Checks everything that needs nothing opened.
+    /// Checks everything that can be checked without opening anything.
     pub(in crate::config) fn check(&self) -> Result<()> {
         match self {
             Self::Static(section) => section.check(),

@@ -11,7 +11,7 @@ use serde::de::Deserializer;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ModelsSection {
-    /// The language model; nothing asks one unless a section below says so.
+    /// The language model; it is used only if a section below says so.
     pub chat: Option<ChatSection>,
 }
 
@@ -22,12 +22,12 @@ pub enum ChatSection {
     /// The service.
     #[cfg(feature = "chat-openai")]
     OpenAi(Box<memory_embed::OpenAiChatOptions>),
-    /// This build lacks the cargo feature `chat-openai`. The section is accepted in a file shared by several programs, and
-    /// refused when opened.
+    /// This build lacks the cargo feature `chat-openai`. The section is accepted, because programs may share a file,
+    /// and refused when opened.
     NotBuilt,
 }
 
-/// Shows no field: one may contain something pasted in the wrong place.
+/// Shows no field, since one may contain a misplaced secret.
 impl fmt::Debug for ChatSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChatSection").finish_non_exhaustive()
@@ -86,7 +86,7 @@ impl Bm25Section {
 pub struct ExtractSection {
     /// Whether `memory serve` draws facts in the background. Default: no.
     pub enabled: bool,
-    /// Turns that the model is given at once: 1 to 100. Default: 20.
+    /// How many turns the model is given at once: 1 to 100. Default: 20.
     pub batch: usize,
     /// How often turns are tried before they are set aside: 1 to 20. Default: 5.
     pub max_attempts: u32,
@@ -135,7 +135,7 @@ impl ChatSection {
         }
     }
 
-    /// Checks everything that needs nothing opened.
+    /// Checks everything that can be checked without opening anything.
     pub(in crate::config) fn check(&self) -> Result<()> {
         match self {
             #[cfg(feature = "chat-openai")]

@@ -70,7 +70,7 @@ impl Rules {
         }
     }
 
-    /// Default-deny for scopes; the ceiling's values for sizes that are not set.
+    /// Scopes are denied by default; sizes that are not set are those of the ceiling.
     pub(in crate::config) fn policy(self, ceiling: &Policy) -> Policy {
         Policy {
             memory_scopes: self.memory_scopes.unwrap_or_default(),
@@ -88,7 +88,7 @@ impl Rules {
         }
     }
 
-    /// Refuses values that are out of range or would silently be limited by `[limits]`.
+    /// Refuses values that are out of range or that `[limits]` would silently lower.
     pub(in crate::config) fn check(&self, place: &str, limits: &LimitsSection) -> Result<()> {
         check_range(place, "max_rows", self.max_rows, 1, DEFAULT_MAX_ROWS)?;
         check_range(place, "max_answer_bytes", self.max_answer_bytes, MIN_ANSWER_BYTES, MAX_ANSWER_BYTES)?;

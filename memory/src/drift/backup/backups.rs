@@ -31,7 +31,7 @@ pub struct Saved {
 }
 
 impl Backups {
-    /// In this folder, which is created if it is missing.
+    /// Keeps backups in this folder, which is created if missing.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), limits: BackupLimits::default() }
@@ -53,7 +53,7 @@ impl Backups {
     /// Saves a scope, unless the same drift was saved before; then removes backups over the limits.
     ///
     /// # Errors
-    /// `unavailable`, `forbidden`, `invalid_argument` as the file system has it; as reading the scope fails.
+    /// `unavailable`, `forbidden` or `invalid_argument`, depending on the file system; errors of reading the scope.
     pub async fn save(
         self: Arc<Self>,
         backend: &dyn Backend,
@@ -144,7 +144,7 @@ impl Backups {
     /// The backups of a scope, the newest first.
     ///
     /// # Errors
-    /// As reading the folder; a missing one is empty.
+    /// Errors of reading the folder; a missing one counts as empty.
     pub fn list(&self, scope: &Scope) -> Result<Vec<BackupInfo>> {
         match Folder::find(&self.root, &scope.digest())? {
             Some(folder) => catalog::list(&folder),
@@ -161,18 +161,18 @@ impl Backups {
         }
     }
 
-    /// The state of a scope that any process last acknowledged.
+    /// The state of a scope last acknowledged by any process.
     #[must_use]
     pub fn acknowledged(&self, digest: &ScopeDigest) -> Option<DriftToken> {
         let folder = Folder::find(&self.root, digest).ok()??;
         folder.read_small("acknowledged").ok()?.trim().parse().ok()
     }
 
-    /// Acknowledges a state of a scope for the sessions of every process: a refused write succeeds when it is sent
-    /// again, as long as the scope stays in that state.
+    /// Acknowledges a state of a scope for the sessions of every process: a refused write succeeds when retried, as
+    /// long as the scope stays in that state.
     ///
     /// # Errors
-    /// As writing the file fails.
+    /// If the file cannot be written.
     pub fn acknowledge(&self, scope: &Scope, token: DriftToken) -> Result<()> {
         let folder = Folder::create(&self.root, &scope.digest())?;
         let unwritten = "the acknowledgement cannot be written";

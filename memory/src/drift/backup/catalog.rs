@@ -13,7 +13,7 @@ use super::file::{Folder, TEMPORARY, database_of, marker_of};
 use super::format::header;
 use crate::private;
 
-/// Most files of a folder that are read.
+/// Most files of a folder that are looked at.
 const FILES: usize = 10_000;
 /// Older temporary files are leftovers.
 const STALE: Duration = Duration::from_secs(86_400);
@@ -46,17 +46,17 @@ pub struct BackupInfo {
     pub path: PathBuf,
     /// When it was made.
     pub timestamp: Timestamp,
-    /// The token that the session had seen.
+    /// The token that the session last saw.
     pub generation_observed: Option<DriftToken>,
     /// The token that the refused write found.
     pub generation_actual: Option<DriftToken>,
-    /// Its bytes, including its database.
+    /// Its size in bytes, including its database.
     pub bytes: u64,
     /// Whether the drift was cleared.
     pub resolved: bool,
 }
 
-/// A name from [`Folder::publish`]: the second, and a number within it.
+/// A name from [`Folder::publish`]: the second, and a number within that second.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     seconds: u64,
@@ -124,7 +124,7 @@ pub(super) fn resolve(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes backups that are too old or over the other limits, resolved ones first and then the oldest: never the
+/// Removes backups that are too old or over the other limits, first the resolved ones, then the oldest; never the
 /// newest, nor the one just `saved`.
 pub(super) fn retain(folder: &Folder, saved: &Path, limits: BackupLimits, now: Timestamp) -> Result<()> {
     let now_seconds = u64::try_from(now.as_millis() / 1_000).unwrap_or(0);
@@ -151,7 +151,7 @@ pub(super) fn retain(folder: &Folder, saved: &Path, limits: BackupLimits, now: T
     Ok(())
 }
 
-/// The marker goes last, so that an interrupted removal is completed the next time.
+/// The marker goes last, so that an interrupted removal is completed next time.
 fn remove(path: &Path) -> io::Result<()> {
     for file in [database_of(path), path.to_owned(), marker_of(path)] {
         match fs::remove_file(file) {

@@ -52,7 +52,7 @@ pub(super) async fn write(
     .await
 }
 
-/// A private store. Like every other store it is used through [`Checked`].
+/// A private store, used through [`Checked`] like every other.
 pub(super) struct Store {
     provider: Arc<SqliteProvider>,
     checked: Checked<Arc<SqliteProvider>>,
@@ -76,7 +76,7 @@ impl Store {
     }
 }
 
-/// Checkpoints the log into the one file.
+/// Checkpoints the log, so that everything is in one file.
 fn settle(path: &Path) -> Result<()> {
     let settled = crate::backends::sqlite::connect(path).and_then(|connection| {
         connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0))

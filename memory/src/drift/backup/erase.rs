@@ -13,21 +13,21 @@ use super::format::{Occasion, header};
 use super::read::{Backup, Entries, parse};
 use super::write::text_of;
 
-/// Prefix of a folder being removed: after that its files need not name its owner.
+/// Prefix of a folder that is being removed; from then on its files need not name an owner.
 const GONE: &str = ".gone-";
 
-/// The backups that contain something of a target.
+/// The backups that contain data of a target.
 #[derive(Debug, Default)]
 pub(crate) struct Holding {
     /// Files and folders to remove.
     pub(crate) going: Vec<PathBuf>,
-    /// Backups that keep the rest.
+    /// Backups of which the rest is kept.
     pub(crate) smaller: Vec<PathBuf>,
     /// Folders whose owner is unknown.
     pub(crate) unknown: Vec<PathBuf>,
 }
 
-/// How much of a backup is a key.
+/// How much of a backup is about a key.
 enum Of {
     Nothing,
     /// The key and these others.
@@ -37,7 +37,7 @@ enum Of {
 }
 
 impl Backups {
-    /// The backups that contain something of a target.
+    /// The backups that contain data of a target.
     pub(crate) fn holding(&self, target: &EraseTarget) -> Result<Holding> {
         let mut holding = Holding::default();
         match target {
@@ -52,7 +52,7 @@ impl Backups {
                         path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
                     let is_alone = name.ends_with(".db") && !path.with_extension("json").exists();
                     if name.contains(TEMPORARY) || is_alone {
-                        // From a dead process; a live one refuses its write anyway.
+                        // From a dead process; a live one will just refuse its write.
                         holding.going.push(path);
                     } else if name.ends_with(".json") {
                         match of_key(&path, key)? {
@@ -73,7 +73,7 @@ impl Backups {
         Ok(holding)
     }
 
-    /// Replaces a backup found by [`Backups::holding`] by one without the key.
+    /// Replaces a backup found by [`Backups::holding`] with one that lacks the key.
     pub(crate) fn without(&self, path: &Path, target: &EraseTarget) -> Result<()> {
         let EraseTarget::Key { scope, key } = target else { return Ok(()) };
         let (Some(folder), Some(name)) =
@@ -131,8 +131,8 @@ impl Backups {
     }
 }
 
-/// A separate database is not opened, and neither is a damaged backup: both are assumed to contain only the key, the
-/// latter if the key's text is anywhere in the file.
+/// Neither a separate database nor a damaged backup is opened. The database is assumed to contain only the key; so is
+/// the damaged backup, if the key's text appears anywhere in the file.
 fn of_key(path: &Path, key: &Key) -> Result<Of> {
     let parsed = match parse(path) {
         Ok(parsed) => parsed,
@@ -172,7 +172,7 @@ fn is_gone(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(GONE))
 }
 
-/// If a process dies meanwhile, the next one finds the folder.
+/// If the process dies here, the next one finds the folder.
 fn remove_folder(path: &Path) -> std::io::Result<()> {
     if is_gone(path) {
         return fs::remove_dir_all(path);

@@ -1,8 +1,8 @@
-//! Errors of the file system with the backups.
+//! File system errors with backups.
 
 use memory_core::{Error, ErrorKind, Retry};
 
-/// A file system error with the failed action.
+/// A file system error that names the failed action.
 pub(super) fn io_error(what: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |error| {
         let kind = match error.kind() {

@@ -14,7 +14,7 @@ use crate::private;
 static FILES: AtomicU64 = AtomicU64::new(0);
 /// Prefix of temporary files.
 pub(super) const TEMPORARY: &str = ".tmp-";
-/// Names tried within a second.
+/// Names to try within a second.
 const TRIES: u32 = 10_000;
 /// Longest small file.
 const SMALL: u64 = 4 << 10;
@@ -77,8 +77,8 @@ impl Folder {
         Err(Error::internal("no free name for a temporary file"))
     }
 
-    /// Gives complete files their names, `memory.bak.SECONDS[-N].EXTENSION`, all with the same unused N. The last one
-    /// named is the one that readers look for.
+    /// Gives complete files their names, `memory.bak.SECONDS[-N].EXTENSION`, all with the same unused N. Readers look
+    /// for the one that is named last.
     pub(super) fn publish(
         &self,
         at: Timestamp,
@@ -141,7 +141,7 @@ impl Folder {
         Ok(text)
     }
 
-    /// As in SQLite, a file system that cannot sync a folder is not an error.
+    /// As in SQLite, it is no error if the file system cannot sync a folder.
     fn sync(&self) {
         if let Ok(folder) = File::open(&self.0) {
             drop(folder.sync_all());

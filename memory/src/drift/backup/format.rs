@@ -14,7 +14,7 @@ pub(super) const FORMAT: &str = "memory-drift-backup-1";
 /// Longest first line of a backup.
 const HEADER: u64 = 16 << 10;
 
-/// When and why a scope is saved.
+/// When and why a scope was saved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Occasion {
     pub(super) timestamp: Timestamp,

@@ -1,7 +1,7 @@
-//! The scope as it was when a write was refused, saved as `memory.bak.SECONDS.json`.
+//! A scope as it was when a write was refused, saved as `memory.bak.SECONDS.json`.
 //!
-//! The files of a scope are in a private folder named by the scope's digest. A file with the backup's name plus
-//! `.resolved` marks its drift as resolved.
+//! A scope's files are in a private folder named by the scope's digest. A file named like the backup plus `.resolved`
+//! marks its drift as resolved.
 
 mod backups;
 mod catalog;

@@ -18,7 +18,7 @@ use super::format::{Header, header_of};
 use crate::hex::hex;
 use crate::stream;
 
-/// Longest backup that is read.
+/// Longest backup that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// A backup with valid checksums.
@@ -27,7 +27,7 @@ const MAX_BYTES: u64 = 1 << 30;
 pub struct Backup {
     /// When it was made.
     pub timestamp: Timestamp,
-    /// The token that the session had seen.
+    /// The token that the session last saw.
     pub generation_observed: Option<DriftToken>,
     /// The token that the refused write found.
     pub generation_actual: Option<DriftToken>,
@@ -47,7 +47,7 @@ pub struct Difference {
     pub changed: Vec<Key>,
     /// Keys of the backup that are gone.
     pub vanished: Vec<Key>,
-    /// Keys missing in the backup.
+    /// Keys that the backup lacks.
     pub appeared: Vec<Key>,
 }
 
@@ -58,15 +58,15 @@ pub struct Restored {
     /// The outcome for its records.
     #[serde(flatten)]
     pub imported: ImportOutcome,
-    /// Deleted entries that the backup lacks.
+    /// How many entries were deleted because the backup lacks them.
     pub deleted: u64,
 }
 
 impl Backup {
-    /// Reads a backup and checks its checksums. A database with it is opened as a copy.
+    /// Reads a backup and verifies its checksums. Opens a copy of its database, if it has one.
     ///
     /// # Errors
-    /// `corrupt` for an invalid or modified backup; `too_large` over 1 GiB; as reading the file.
+    /// `corrupt` for an invalid or modified backup; `too_large` over 1 GiB; errors of reading the file.
     pub async fn load(path: &Path) -> Result<Self> {
         let Parsed { header, entries, count } = parse(path)?;
         let records = match entries {
@@ -113,11 +113,12 @@ impl Backup {
     }
 
     /// Restores the backup's contents: its entries replace differing ones, and others are deleted. Equal entries keep
-    /// their versions and vectors; restored ones get their old vectors.
+    /// their versions and vectors; restored ones get their old vectors back.
     ///
-    /// If the store imports atomically ([`Capabilities::atomic_import`]), this is one transaction: readers see all of it or
-    /// nothing, also if the process is killed. Writes of others between the comparison and that transaction are overwritten.
-    /// Otherwise each entry is an ordinary write, a few to a transaction; if it fails midway, restore again to complete it.
+    /// If the store imports atomically ([`Capabilities::atomic_import`]), this is one transaction: readers see all of
+    /// it or nothing, even if the process is killed. Writes made between the comparison and that transaction are
+    /// overwritten. Otherwise each entry is an ordinary write, a few to a transaction; if it fails midway, restore
+    /// again to complete it.
     ///
     /// If the store knows tombstones ([`Capabilities::erase`]), entries forgotten since the backup was made are left
     /// out and counted.
@@ -170,7 +171,8 @@ impl Backup {
         for record in may_be_over {
             let key = record.entry.key.clone();
             let one = backend.import_scope(&self.scope, stream::of(vec![Ok(record)]), options).await?;
-            // The store's clock decides; what it leaves out must not leave another entry in its place.
+            // The store's clock decides what has expired; an entry that it leaves out must not leave the current one in
+            // place.
             if one.expired > 0 {
                 backend.delete(&self.scope, &key, DeleteOptions::default()).await?;
             }
@@ -224,7 +226,7 @@ pub(super) fn parse(path: &Path) -> Result<Parsed> {
     }
     let inner = rest.entries.get();
     let inner = inner.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
-    // The line break before the closing bracket is not part of the entries.
+    // The line break before the closing bracket does not belong to the entries.
     let inner = inner.map(|inner| inner.strip_suffix('\n').unwrap_or(inner));
     let mut hash = Sha256::new();
     hash.update(inner.ok_or_else(|| damaged("its entries are not a list"))?.as_bytes());

@@ -1,4 +1,4 @@
-//! The ledger of a store's snapshot files, with which forgetting finds every copy.
+//! The ledger of a store's snapshot files, by which forgetting finds every copy.
 
 use std::fs::{self, File};
 use std::io::{BufReader, ErrorKind as IoErrorKind, Write as _};
@@ -16,7 +16,7 @@ use crate::system::SystemClock;
 /// Most snapshots that a ledger returns: the latest ones.
 const MAX_RETURNED: usize = 10_000;
 
-/// A snapshot that was written or was about to be: one that was only started has no digest and size.
+/// A snapshot that was written or was about to be. One that was only started has no digest or size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LedgerEntry {
@@ -24,14 +24,14 @@ pub struct LedgerEntry {
     pub created_at: Timestamp,
     /// Its absolute path.
     pub path: PathBuf,
-    /// Its digest, that of its last line.
+    /// Its digest, as in its last line.
     pub sha256: String,
     /// Bytes of the file.
     pub bytes: u64,
-    /// The tenant to which it is limited.
+    /// The tenant it is limited to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
-    /// The scope to which it is limited.
+    /// The scope it is limited to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
 }
@@ -81,7 +81,7 @@ impl Ledger {
     pub fn note(&self, entry: &LedgerEntry) -> Result<()> {
         let mut line = serde_json::to_vec(entry)
             .map_err(|error| Error::invalid("the path of the snapshot is not UTF-8").with_source(error))?;
-        // Ends an incomplete line of a dead process first.
+        // First end the incomplete line that a dead process may have left.
         line.insert(0, b'\n');
         line.push(b'\n');
         append(&self.path, &line)
@@ -115,7 +115,7 @@ impl Ledger {
         self.edit(|entry| (entry.path != path).then_some(entry))
     }
 
-    /// Records a snapshot that is about to be written, unless its folder is known already.
+    /// Records a snapshot that is about to be written, unless its folder is already known.
     pub(crate) fn note_folder(&self, path: &Path, options: &SnapshotOptions) -> Result<()> {
         let mut is_known = false;
         self.each(|entry| is_known |= entry.path.parent() == path.parent())?;
@@ -127,7 +127,7 @@ impl Ledger {
         self.edit(|entry| (entry.path != path || !entry.sha256.is_empty()).then_some(entry))
     }
 
-    /// Passes every line to `show`, oldest first, finished or only started.
+    /// Passes every line to `show`, oldest first, whether finished or only started.
     pub(crate) fn each(&self, mut show: impl FnMut(LedgerEntry)) -> Result<()> {
         let unread = |error| self.unread(error);
         let file = match fs::symlink_metadata(&self.path) {
@@ -147,7 +147,7 @@ impl Ledger {
         })
     }
 
-    /// The recorded snapshots, oldest first, whether their files still exist or not: the last ten thousand.
+    /// The recorded snapshots, oldest first, whether their files still exist or not: at most the last ten thousand.
     ///
     /// # Errors
     /// `unavailable` if the file cannot be read. Invalid lines are skipped.

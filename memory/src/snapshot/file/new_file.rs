@@ -17,13 +17,13 @@ use super::place::{Draft, Place, unwritten};
 pub struct FileOptions {
     /// Replace an existing file.
     pub overwrite: bool,
-    /// The ledger that records it; `None`: none.
+    /// The ledger that records it, if any.
     pub ledger: Option<Ledger>,
-    /// The store's own files and folders: the file must not be one of them or inside one, whatever the other options.
+    /// The store's own files and folders. Whatever the other options, the file must not be one of them or inside one.
     pub own: Vec<PathBuf>,
-    /// Refuse an incomplete snapshot: it gets no name.
+    /// Refuse an incomplete snapshot: the file then gets no name.
     pub(crate) is_whole: bool,
-    /// Whether the ledger knows the folder already, so that it need not be recorded before the first byte is written.
+    /// Whether the ledger already knows the folder, so that it need not be recorded before the first byte is written.
     pub(crate) is_begun: bool,
 }
 
@@ -35,8 +35,8 @@ impl FileOptions {
     }
 }
 
-/// A temporary file, readable only by its owner, that gets its name when it is complete and on disk
-/// ([`finish`](Self::finish)). Dropped before that, it leaves nothing; leftovers of a killed process are removed by the
+/// A temporary file, readable only by its owner, that gets its name once it is complete and on disk
+/// ([`finish`](Self::finish)). If dropped before that, it leaves nothing; what a killed process left is removed by the
 /// next file with the same name.
 ///
 /// # Behavior
@@ -54,8 +54,8 @@ impl NewFile {
     /// Creates the temporary file.
     ///
     /// # Errors
-    /// `conflict` for an existing file that is not to be replaced; `invalid_argument` for a folder, a link, a pipe or
-    /// anything else that is no file, and for a store's own files; `unavailable` if nothing can be written there.
+    /// `conflict` for an existing file that must not be replaced; `invalid_argument` for a folder, a link, a pipe or
+    /// anything else that is not a file, and for a store's own files; `unavailable` if nothing can be written there.
     pub fn begin(path: &Path, options: &FileOptions) -> Result<Self> {
         let place = Place::of(path)?;
         place.check(options.overwrite, &options.own)?;
@@ -72,7 +72,7 @@ impl NewFile {
     /// Syncs it to disk and gives it its name.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin): a file that appeared meanwhile is not overwritten unless that was requested.
+    /// Those of [`begin`](Self::begin): a file that has appeared since is not overwritten unless requested.
     pub fn finish(mut self) -> Result<()> {
         self.sync()?;
         self.place.check(self.overwrite, &self.own)?;
@@ -96,7 +96,7 @@ impl Write for NewFile {
     }
 }
 
-/// Writes a snapshot to a file, readable only by its owner, that gets its name when it is complete and on disk.
+/// Writes a snapshot to a file, readable only by its owner, that gets its name once it is complete and on disk.
 ///
 /// # Behavior
 /// - SNP-8: The file appears under its name once it is complete and on disk, readable by its owner only.
@@ -116,7 +116,7 @@ pub async fn to_file(
     place.check(file_options.overwrite, &file_options.own)?;
     let begun = file_options.ledger.as_ref().filter(|_| !file_options.is_begun);
     if let Some(ledger) = begun {
-        // A forget that runs meanwhile, or after this process died, knows where to look.
+        // Lets a concurrent forget, or one after this process has died, know where to look.
         ledger.note(&LedgerEntry::begun(&place.absolute()?, options))?;
     }
     let written = to_place(from, path, options, file_options, control).await;

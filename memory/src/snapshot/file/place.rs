@@ -1,4 +1,4 @@
-//! The path of a private file that appears whole or not at all, and its draft.
+//! The path of a private file that appears complete or not at all, and its draft.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -9,17 +9,17 @@ use memory_core::{Error, ErrorKind, IdGen as _, Result, Retry};
 use crate::private;
 use crate::system::RandomIds;
 
-/// Most bytes of a file's name that its draft has: names have at most 255.
+/// Most bytes of a file's name that its draft's name contains; names have at most 255 bytes.
 const MAX_PREFIX: usize = 255 - "..".len() - 32 - ".part".len();
 
-/// A temporary file, removed on drop unless it was given its name.
+/// A temporary file, removed on drop unless it has been given its name.
 pub(in crate::snapshot) struct Draft {
     pub(in crate::snapshot) path: PathBuf,
     pub(in crate::snapshot) named: bool,
 }
 
 impl Draft {
-    /// Creates one, readable by its owner only.
+    /// Creates a draft, readable only by its owner.
     pub(in crate::snapshot) fn create(place: &Place) -> Result<(Self, File)> {
         let path = place.draft();
         let file = private::create_new(&path).map_err(unwritten(&place.path))?;
@@ -107,7 +107,7 @@ impl Place {
         })
     }
 
-    /// Of a long name only as much as fits beside the random part.
+    /// The prefix of its drafts. A long name is cut to leave room for the random part.
     fn prefix(&self) -> String {
         let ends = self.name.char_indices().map(|(at, char)| at + char.len_utf8());
         let end = ends.take_while(|end| *end <= MAX_PREFIX).last().unwrap_or(0);
@@ -130,8 +130,8 @@ impl Place {
     }
 }
 
-/// Removes temporary files of dead processes whose name, up to the random part, is accepted by `takes`. Returns whether
-/// one belongs to a living process.
+/// Removes temporary files of dead processes whose name, up to the random part, `takes` accepts. Returns whether any
+/// belongs to a living process.
 pub(super) fn clean_parts(folder: &Path, takes: impl Fn(&str) -> bool) -> Result<bool> {
     let mut lives = false;
     for item in fs::read_dir(folder).map_err(unwritten(folder))? {

@@ -34,7 +34,7 @@ pub(super) fn replace(
         if !locked(&file, path)? {
             continue;
         }
-        // A process that left a draft held the lock, so it is dead.
+        // Whoever left a draft held the lock, so that process is dead.
         place.clean()?;
         let (mut draft, out) = Draft::create(&place)?;
         let mut out = BufWriter::new(out);
@@ -44,7 +44,7 @@ pub(super) fn replace(
     }
 }
 
-/// Waits for the lock of a file; false if the file was replaced or removed meanwhile.
+/// Waits for the lock of a file. Returns false if the file has been replaced or removed meanwhile.
 pub(crate) fn locked(file: &File, path: &Path) -> Result<bool> {
     let begun = std::time::Instant::now();
     loop {
@@ -56,7 +56,7 @@ pub(crate) fn locked(file: &File, path: &Path) -> Result<bool> {
             Err(TryLockError::WouldBlock) => {
                 return Err(unwritten(path)(io::Error::from(io::ErrorKind::WouldBlock)));
             }
-            // A file system without locks can be used by one process only.
+            // On a file system without locks, only one process can use the file.
             Err(TryLockError::Error(_)) => break,
         }
     }

@@ -1,4 +1,4 @@
-//! Snapshots being written, and the names of last snapshots of garbage collection.
+//! Snapshots being written, and the names of garbage collection's last snapshots.
 
 use std::path::Path;
 
@@ -14,14 +14,14 @@ pub(crate) fn is_under_way(path: &Path) -> Result<bool> {
 /// Digits of the scope's digest in the name of a last snapshot.
 const LAST_DIGEST: usize = 16;
 
-/// The file name of a scope's last snapshot. It reveals no tenant and no id.
+/// The file name of a scope's last snapshot. It reveals neither tenant nor id.
 pub(crate) fn last_name(scope: &Scope, now: Timestamp) -> String {
     let digest = scope.digest().to_hex();
     let digest = digest.get(..LAST_DIGEST).unwrap_or(&digest);
     format!("{}-{digest}-{}.snapshot", scope.kind, now.as_millis())
 }
 
-/// Removes what dead processes left of last snapshots in a folder. Whether a living one is writing one.
+/// Removes what dead processes left of last snapshots in a folder. Returns whether a living process is writing one.
 pub(crate) fn clean_last(folder: &Path) -> Result<bool> {
     clean_parts(folder, |of| {
         let parts = of.strip_prefix('.').and_then(|of| of.strip_suffix(".snapshot."));

@@ -1,4 +1,4 @@
-//! Digests of a scope's content: two stores with equal digests hold the same.
+//! Digests of a scope's content: two stores with equal digests have equal content.
 
 use memory_core::sql::DumpStream;
 use memory_core::{Backend, Record, RecordStream, Result, Scope, SqlFacet};
@@ -31,7 +31,7 @@ pub struct SqlDigest {
     pub lines: u64,
     /// SHA-256 of them, in hexadecimal.
     pub sha256: String,
-    /// The same without what the dump reports as not contained.
+    /// The same without what the dump says it does not contain.
     pub content: String,
 }
 
@@ -72,7 +72,7 @@ impl EntriesHash {
         self.add_line(line.as_bytes(), &mut record)
     }
 
-    /// Adds a record whose line, including the line feed, is known; the record is unchanged afterwards.
+    /// Adds a record whose line, including the line feed, is known. Leaves the record unchanged.
     pub(in crate::snapshot) fn add_line(&mut self, line: &[u8], record: &mut Record) -> Result<()> {
         self.entries += 1;
         self.vectors += record.vectors.len() as u64;
@@ -126,7 +126,7 @@ impl SqlHash {
     }
 }
 
-/// A line of a dump without its line feed.
+/// A dump line without its line feed.
 pub(in crate::snapshot) fn without_feed(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
@@ -151,20 +151,20 @@ pub(in crate::snapshot) async fn digest_of(
     Ok(EntriesDigest::of(&hash.end()))
 }
 
-/// Lines of an empty dump: its first and its last.
+/// Lines of an empty dump: the first and the last.
 const EMPTY_DUMP: u64 = 2;
-/// Prefix of a dump line about something not contained.
+/// Prefix of a dump line about something that is not contained.
 const SKIPPED: &[u8] = b"{\"skipped\":";
 
 impl SqlDigest {
-    /// The digest of a dump; `None`: it is empty.
+    /// The digest of a dump; `None` if it is empty.
     pub(in crate::snapshot) fn of(end: &SqlEnd) -> Option<Self> {
         let SqlEnd { lines, sha256, content } = end.clone();
         (lines > EMPTY_DUMP).then_some(Self { lines, sha256, content })
     }
 }
 
-/// The digest of a scope's SQL database, from one snapshot of the store; `None`: it is empty.
+/// The digest of a scope's SQL database, from one snapshot of the store; `None` if it is empty.
 ///
 /// # Errors
 /// As [`SqlFacet::dump`].
@@ -184,7 +184,7 @@ pub(in crate::snapshot) async fn digest_of_dump(
     Ok(SqlDigest::of(&hash.end()))
 }
 
-/// What a dump line reports as not contained.
+/// What a dump line says is not contained.
 pub(in crate::snapshot) fn skipped_in(line: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Skipped {

@@ -22,13 +22,13 @@ pub(in crate::snapshot) enum Section {
     Sql,
 }
 
-/// The time that the scopes represent.
+/// The time that the scopes reflect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::snapshot) enum TakenAt {
-    /// Each facet of each scope at its own time.
+    /// Each facet of each scope at a time of its own.
     PerScope,
-    /// The entries of all scopes at one time, each SQL database at its own.
+    /// The entries of all scopes at the same time, each SQL database at a time of its own.
     Entries,
 }
 
@@ -119,7 +119,7 @@ pub(in crate::snapshot) const RECORD: [&str; 2] = ["{\"entry\":", "{\"record\":"
 pub(in crate::snapshot) const SQL: &str = "{\"sql\":";
 pub(in crate::snapshot) const SQL_BASE64: &str = "{\"sql_base64\":";
 
-/// A line, or why there is none.
+/// What reading a line found.
 pub(in crate::snapshot) enum Read {
     Line,
     End,

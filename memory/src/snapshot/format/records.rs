@@ -19,7 +19,7 @@ impl Passed {
     pub(in crate::snapshot) fn take(&mut self, line: &[u8]) -> Result<Record> {
         let text = std::str::from_utf8(line).map_err(|_| corrupt("the record is not UTF-8"))?;
         let text = text.strip_suffix('\n').unwrap_or(text);
-        // serde_json's message may quote it.
+        // serde_json's message could quote the record.
         let mut record = Record::from_line(text).map_err(|_| corrupt("the record is invalid"))?;
         record.vectors.sort_by(|a, b| a.model.cmp(&b.model));
         check_record(&record, MAX_KEY_BYTES, usize::MAX)

@@ -1,4 +1,4 @@
-//! Reads a snapshot: lines, their order, their digests. Only one line is kept in memory, whatever the file contains.
+//! Reads a snapshot: lines, their order, their digests. Keeps only one line in memory, whatever the file contains.
 
 use std::io::{self, BufRead, Seek, SeekFrom};
 
@@ -54,7 +54,7 @@ struct Open {
     sql_lines: u64,
 }
 
-/// The reader's state, so that it can return to this position.
+/// The reader's state, to return to a position.
 #[derive(Clone)]
 pub(in crate::snapshot) struct Mark {
     line: u64,
@@ -68,7 +68,7 @@ pub(in crate::snapshot) struct Mark {
 /// Reads a snapshot line by line and refuses invalid ones.
 pub(in crate::snapshot) struct Scanner<R> {
     input: R,
-    /// The offset at which the file begins.
+    /// Where the snapshot starts in the input.
     base: u64,
     buffer: Vec<u8>,
     at: Mark,
@@ -200,7 +200,7 @@ impl<R: BufRead + Seek> Scanner<R> {
             },
             Ok(Frame::End(end)) => self.end(end),
             Ok(Frame::MemorySnapshot(_)) => Err(self.misplaced()),
-            // serde_json's message may quote it.
+            // serde_json's message could quote the line.
             Err(_) => Err(self.broken("the line is not valid in a snapshot")),
         }
     }
@@ -339,7 +339,7 @@ impl<R: BufRead + Seek> Scanner<R> {
         self.broken("the line is out of place")
     }
 
-    /// The problem, with its position.
+    /// An error that gives the position.
     fn broken(&self, what: impl Into<std::borrow::Cow<'static, str>>) -> Error {
         let (what, line) = (what.into(), self.at.line);
         let error = match &self.at.open {

@@ -1,4 +1,4 @@
-//! The content of a target's scope, the decision about it, and filling it.
+//! What a target's scope contains, what to do about it, and filling it.
 
 use memory_core::sql::{DumpStream, RestoreMode, RestoreOptions, RestoreOutcome};
 use memory_core::{
@@ -21,7 +21,7 @@ pub enum OnDifferent {
     Refuse,
     /// Keep it.
     Skip,
-    /// Replace it by the source's.
+    /// Replace it with the source's.
     Replace,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Target<'a> {
         self.sql.filter(|(_, own)| *own == dialect).map(|(sql, _)| sql)
     }
 
-    /// The scope's entries; `None`: it has none.
+    /// The scope's entries; `None` if it has none.
     pub(in crate::snapshot) async fn entries(
         &self,
         scope: &Scope,
@@ -116,7 +116,7 @@ impl<'a> Target<'a> {
         Ok(self.entries_but(scope, |_| false, control).await?.0)
     }
 
-    /// The scope's entries except the separate ones (`None`: no others), and the separate ones.
+    /// The scope's entries without the separate ones (`None` if there are no others), and the separate ones.
     pub(in crate::snapshot) async fn entries_but(
         &self,
         scope: &Scope,
@@ -159,7 +159,7 @@ impl<'a> Target<'a> {
         decide(wanted.entries == 0, held.is_none(), same, on_different)
     }
 
-    /// Stores the entries of a scope, as a whole or not at all.
+    /// Stores the entries of a scope, completely or not at all.
     pub(in crate::snapshot) async fn put_entries(
         &self,
         scope: &Scope,
@@ -189,7 +189,7 @@ pub(in crate::snapshot) fn sql_step(
     decide(wanted.is_none(), held.is_none(), same, on_different)
 }
 
-/// The scope's database; `None`: it has none.
+/// The scope's database; `None` if it has none.
 pub(in crate::snapshot) async fn database(
     sql: &dyn SqlFacet,
     scope: &Scope,
@@ -207,12 +207,12 @@ pub(in crate::snapshot) async fn put_database(
     taken_at: Option<Timestamp>,
 ) -> Result<RestoreOutcome> {
     let mode = if step == Step::Replace { RestoreMode::Replace } else { RestoreMode::IntoEmpty };
-    // What the dump itself could not contain is reported with the scope already.
+    // What the dump itself could not contain has already been reported with the scope.
     sql.restore(scope, dump, RestoreOptions::default().with_mode(mode).with_taken_at(taken_at)).await
 }
 
-/// Whether an error is about a scope's content, so that others can continue, and not about the store, the file or a
-/// stop.
+/// Whether an error is about a scope's content, so that other scopes can continue, rather than about the store, the
+/// file or a stop.
 pub(in crate::snapshot) fn is_of_the_scope(error: &Error) -> bool {
     matches!(
         error.kind(),

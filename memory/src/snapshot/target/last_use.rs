@@ -1,4 +1,4 @@
-//! Whether a source's copy of a scope is older than the time at which the target forgot it.
+//! Whether a source's copy of a scope predates the target's forgetting it.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use memory_core::{Cursor, Provider, Result, Scope, ScopeUse, ScopeUsesQuery, Ten
 use super::tombstones::ScopeTombstones;
 use crate::stream::next;
 
-/// The last uses of a source's scopes, read in the order of the walk as far as needed.
+/// The last uses of a source's scopes, read in the order of the walk, as far as needed.
 pub(in crate::snapshot) struct Ages<'a> {
     from: &'a dyn Provider,
     tenant: Option<TenantId>,
@@ -22,9 +22,9 @@ impl<'a> Ages<'a> {
         Self { from, tenant: None, page: VecDeque::new(), cursor: None, is_last: false }
     }
 
-    /// Whether the source's copy of a scope is older than the time at which the target forgot the scope. A database does
-    /// not record when it was written, and a tombstone in the source does not prove that the source erased the scope, since
-    /// migrations carry tombstones along. But a store that erased it has no use and no entry from before that time.
+    /// Whether the source's copy of a scope predates the time at which the target forgot the scope. A database does not
+    /// record when it was written, and a tombstone in the source does not prove that the source erased the scope, since
+    /// migrations carry tombstones along. But a store that did erase it has no use and no entry from before that time.
     pub(in crate::snapshot) async fn is_before(
         &mut self,
         scope: &Scope,
@@ -46,7 +46,7 @@ impl<'a> Ages<'a> {
         Ok(false)
     }
 
-    /// `None`: the source does not say.
+    /// `None` if the source does not say.
     async fn last_use(&mut self, scope: &Scope) -> Result<Option<Timestamp>> {
         if !self.from.capabilities().eviction {
             return Ok(None);

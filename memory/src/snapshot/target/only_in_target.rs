@@ -1,4 +1,4 @@
-//! Scopes that the target of a migration has and its source has not.
+//! Scopes that exist in the target of a migration but not in its source.
 
 use memory_core::{ListQuery, Provider, Result, Scope, TenantId};
 
@@ -52,7 +52,7 @@ impl<'a> OnlyInTarget<'a> {
         }
     }
 
-    /// The next one; with `removes` it is then removed from the migrated facets.
+    /// The next such scope; with `removes`, its migrated facets are removed.
     pub(in crate::snapshot) async fn next(&mut self, removes: bool) -> Result<Option<Scope>> {
         while let Some(found) = self.target.next().await? {
             self.control.go_on()?;
@@ -80,7 +80,7 @@ impl<'a> OnlyInTarget<'a> {
         Ok(self.ahead.as_ref() == Some(scope))
     }
 
-    /// A listing may name a scope whose last entry has expired, or a database without a table.
+    /// A listing may include a scope whose last entry has expired, or a database without tables.
     async fn holds(&self, found: &Found) -> Result<Holds> {
         let mut holds = Holds::default();
         if let (Some(_), Some(_), Some(backend)) = (found.entries, self.from.backend(), self.to.backend()) {

@@ -1,4 +1,4 @@
-//! The sections of a snapshot's scope as streams for a store.
+//! The sections of a snapshot's scope, as streams for a store.
 
 use std::io::{BufRead, Seek};
 use std::pin::Pin;
@@ -56,7 +56,8 @@ impl<R: BufRead + Seek + Send + 'static> Stream for Records<R> {
     }
 }
 
-/// Records of a copy without those forgotten after it was taken, followed by what was written under their keys since.
+/// Records of a copy, without those forgotten after it was taken, followed by what has been written under their keys
+/// since.
 pub(in crate::snapshot) struct Beside<S> {
     pub(in crate::snapshot) records: S,
     pub(in crate::snapshot) buried: ScopeTombstones,

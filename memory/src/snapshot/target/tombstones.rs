@@ -1,4 +1,4 @@
-//! A target's tombstones for a scope, so that a copy does not bring back what was forgotten.
+//! A target's tombstones for a scope, which keep a copy from bringing back what was forgotten.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(in crate::snapshot) struct ScopeTombstones {
     /// When the whole scope was last forgotten.
     pub(in crate::snapshot) whole: Option<Timestamp>,
     keys: HashMap<NameDigest, Timestamp>,
-    /// Whether the source's copy is older than that, at least its database.
+    /// Whether the source's copy, or at least its database, is older than that.
     pub(in crate::snapshot) source_is_before: bool,
 }
 
@@ -40,7 +40,7 @@ impl ScopeTombstones {
         }
     }
 
-    /// Whether nothing of the scope was forgotten.
+    /// Whether nothing in the scope was forgotten.
     pub(in crate::snapshot) fn is_none(&self) -> bool {
         self.whole.is_none() && self.keys.is_empty()
     }

@@ -1,13 +1,13 @@
-//! Keeps the host's paths from a model: an error's texts name files by their names alone. Logs, the command line and programs
-//! see the whole path.
+//! Hides the host's paths from a model: errors name files without their folders. Logs, the command line and programs
+//! see the full path.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// What ends a path in a sentence.
+/// Characters that end a path in a sentence.
 const ENDS: &[char] = &['`', '"', '\'', '(', ')', '[', ']', '{', '}', '<', '>', ',', ';', '=', '|'];
-/// Endings of the files that programs of this project name. A relative path is known by them.
+/// Extensions of the files that this project's programs name. They identify relative paths.
 const FILES: &[&str] = &[
     "crt",
     "db",
@@ -25,8 +25,8 @@ const FILES: &[&str] = &[
     "txt",
 ];
 
-/// The text, with every path of the host cut to the name of the file or folder. What looks like a path in the call that was
-/// sent is the caller's own, and stays.
+/// The text with every path of the host cut to the name of the file or folder. Paths that appear in the call itself are
+/// the caller's own, and stay.
 pub(crate) fn without_paths<'a>(text: &'a str, sent: &str) -> Cow<'a, str> {
     if !text.contains(['/', '\\']) {
         return Cow::Borrowed(text);
@@ -40,7 +40,7 @@ pub(crate) fn without_paths<'a>(text: &'a str, sent: &str) -> Cow<'a, str> {
 }
 
 fn shortened<'a>(word: &'a str, sent: &str) -> &'a str {
-    // What follows a scheme of files, as in `sqlite:/srv/a.db`; a web address stays.
+    // Whatever follows a file scheme, as in `sqlite:/srv/a.db`; a web address stays.
     let path = match word.split_once(':') {
         Some(("sqlite" | "file", path)) => path,
         Some((_, rest)) if rest.starts_with("//") => return word,
@@ -67,7 +67,7 @@ fn shortened<'a>(word: &'a str, sent: &str) -> &'a str {
     }
 }
 
-/// The last part of a path that is all of a text.
+/// The last part of a text that is a path.
 pub(super) fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or_default()
 }

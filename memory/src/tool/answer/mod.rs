@@ -14,7 +14,7 @@ pub(crate) use self::host_paths::without_paths;
 use super::input::fields::cut;
 use crate::policy::MIN_ANSWER_BYTES;
 
-/// Bytes of an answer besides its rows: brackets, flags, a cursor.
+/// Bytes of an answer other than its rows: brackets, flags, a cursor.
 const ENVELOPE_BYTES: usize = 4 << 10;
 
 /// One entry as the tool shows it.
@@ -41,7 +41,7 @@ pub(super) struct EntryAnswer<'a> {
     merged: &'a [Key],
 }
 
-/// An entry that alone exceeds the answer, without its large parts.
+/// An entry too large for an answer on its own, without its large parts.
 #[derive(Serialize)]
 pub(super) struct LargeEntry<'a> {
     key: &'a Key,
@@ -87,7 +87,7 @@ impl<'a> EntryAnswer<'a> {
         }
     }
 
-    /// The entry's text; if it alone exceeds `budget`, without value, metadata and text.
+    /// The entry's text. If it alone exceeds `budget`, value, metadata and text are left out.
     pub(super) fn within(&self, budget: &Budget, size_bytes: u64) -> Result<Row> {
         let text = raw(self)?;
         if budget.could_ever_take(&text) {
@@ -124,7 +124,7 @@ impl Budget {
         row.get().len() < self.limit
     }
 
-    /// Whether a row still fits; if so it is counted.
+    /// Whether a row still fits; if so, it is counted.
     pub(super) fn take(&mut self, row: &RawValue) -> bool {
         let used = self.used.saturating_add(row.get().len() + 1);
         let fits = used <= self.limit;
@@ -134,7 +134,7 @@ impl Budget {
         fits
     }
 
-    /// The leading rows that fit.
+    /// As many rows, from the first, as fit.
     pub(super) fn fit<T: Serialize>(&mut self, rows: &[T]) -> Result<Vec<Box<RawValue>>> {
         let mut kept = Vec::new();
         for row in rows {
@@ -174,7 +174,7 @@ fn capped(answer: String, max_bytes: usize) -> Result<String> {
     .with_detail("limit", max_bytes))
 }
 
-/// Adds `fallback` to an answer: the backend that gave it instead of another.
+/// Adds `fallback` to an answer: the backend that gave it in place of another.
 #[cfg(feature = "sqlite")]
 pub(super) fn named(mut answer: String, who: &str, max_bytes: usize) -> Result<String> {
     if answer.pop() != Some('}') {
@@ -188,8 +188,8 @@ pub(super) fn named(mut answer: String, who: &str, max_bytes: usize) -> Result<S
 }
 
 /// The answer of [`MemoryTool::call`](crate::MemoryTool::call) for an error: `{"error": {"code", "message", "details",
-/// "retryable"}}`, at most 16 KiB. A model reads it, so it names files of the host without their folders; what the call that was
-/// `sent` says itself is repeated as it is.
+/// "retryable"}}`, at most 16 KiB. A model reads it, so the host's files appear without their folders; text from the
+/// call itself (`sent`) is repeated unchanged.
 #[must_use]
 pub fn refusal(error: &Error, sent: &str) -> String {
     #[derive(Serialize)]
@@ -220,7 +220,7 @@ pub fn refusal(error: &Error, sent: &str) -> String {
     };
     let message = without_paths(error.message(), sent);
     if message != error.message() {
-        // Whoever may see the host's folders finds them here.
+        // The log keeps the folders for those allowed to see them.
         tracing::warn!(%error, "a model was told of this without the folders");
     }
     let mut details = error.details().clone();

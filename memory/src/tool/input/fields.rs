@@ -1,4 +1,4 @@
-//! The members of an object, as they are written.
+//! The members of an object, as written.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 /// Well above the number of fields of any operation.
 const MAX_FIELDS: usize = 64;
-/// Longer names and messages are shortened to this much of each end.
+/// Longer names and messages are cut to this much of each end.
 const MAX_SHOWN_BYTES: usize = 200;
 
 /// The members of one object in order, each name once, with unparsed values.
@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for Fields<'de> {
     }
 }
 
-/// The beginning and end of an outside text, at most 400 bytes. Expectations are at its end.
+/// The beginning and end of an outside text, at most 400 bytes. The end usually says what was expected.
 pub(crate) fn cut(text: &str) -> String {
     if text.len() <= 2 * MAX_SHOWN_BYTES {
         return text.to_owned();

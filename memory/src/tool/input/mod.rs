@@ -15,9 +15,9 @@ use super::schema;
 use super::suggest::nearest;
 use fields::{Fields, cut};
 
-/// A value may be nested 128 deep and is at most three levels inside a call (`items`, item, `value`).
+/// A value may be nested 128 deep, and is at most three levels inside a call (`items`, item, `value`).
 const MAX_CALL_DEPTH: usize = MAX_DEPTH + 3;
-/// Aliases of fields, accepted for older callers: the operations that have the field, alias, name.
+/// Field aliases, accepted for older callers: the operations with the field, the alias, the name.
 const OTHER_NAMES: &[(&[ToolOp], &str, &str)] = &[(&[ToolOp::SqlExec, ToolOp::SqlQuery], "statement", "sql")];
 
 /// An operation with its unparsed fields.
@@ -28,7 +28,8 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Parses the outer object: first size and depth, then each field, then `op`. A refusal lists the `offered` operations.
+    /// Parses the outer object: first size and depth, then the fields, then `op`. A refusal lists the `offered`
+    /// operations.
     pub(super) fn parse(text: &'a str, max_bytes: usize, offered: impl Fn() -> Vec<ToolOp>) -> Result<Self> {
         if text.len() > max_bytes {
             return Err(Error::too_large("input", text.len(), max_bytes, "bytes"));
@@ -54,13 +55,13 @@ impl<'a> Call<'a> {
             return Err(unknown("op", &name, &names, "").with_detail("ops", names));
         };
         rename(*op, &mut fields)?;
-        // In strict mode a model sends every field of every operation, `null` for those that it leaves out.
+        // In strict mode, a model sends every field of every operation, with `null` for those it leaves out.
         let own = schema::fields(*op);
         fields.retain(|(name, raw)| raw.get() != "null" || own.contains(name) || !is_field(name));
         Ok(Self { op: *op, fields })
     }
 
-    /// The fields of an operation that is named elsewhere: one object without `op`.
+    /// The fields of an operation named elsewhere: one object without `op`.
     #[cfg(all(feature = "governed", feature = "hierarchical"))]
     pub(super) fn of(op: ToolOp, text: &'a str) -> Result<Self> {
         check_depth(text)?;
@@ -143,7 +144,7 @@ fn unknown(what: &str, name: &str, known: &[String], of: &str) -> Error {
     })
 }
 
-/// Counts brackets outside strings, so that no parser sees input it could not handle.
+/// Counts brackets outside strings, so that no parser gets input it cannot handle.
 fn check_depth(text: &str) -> Result<()> {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in text.bytes() {

@@ -1,5 +1,5 @@
-//! Operations on shared state and graphs for programs: those of the tool under their names, and what the operator's commands
-//! do besides. A model is not shown the latter; the same rules hold for all of them.
+//! Operations on shared state and graphs for programs: the tool's own, under their names, plus those of the operator's
+//! commands, which models are not shown. The same rules apply to all of them.
 
 use memory_core::{Error, Result, json};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -15,11 +15,11 @@ use crate::governed::{self, Anchor, Ledger, Review};
 use crate::hierarchical::{self, Direction, EdgeKind, EntryQuery};
 use crate::policy::SharedAccess;
 
-/// Notes that one `promote` takes at most.
+/// Most notes that one `promote` takes.
 const MAX_PROMOTED: usize = 1_000;
-/// Edges that `neighbours` shows where the call does not say.
+/// Edges that `neighbours` shows unless the call says.
 const NEIGHBOURS: usize = 100;
-/// Entries that a store of sessions reads at a time.
+/// Most entries that a store of sessions reads at a time.
 const MAX_ENTRIES: usize = 10_000;
 
 macro_rules! operations {
@@ -47,7 +47,7 @@ macro_rules! operations {
                 match self { $(Self::$name => concat!($($doc),+).trim_ascii_start(),)* }
             }
 
-            /// The operation of the tool that a caller must be allowed.
+            /// The tool operation whose permission a caller needs.
             #[must_use]
             pub const fn like(self) -> ToolOp {
                 match self { $(Self::$name => ToolOp::$like,)* }
@@ -144,7 +144,7 @@ struct Sessions {
 }
 
 impl StateOp {
-    /// The operation of the tool that it is, if it is one.
+    /// The corresponding operation of the tool, if there is one.
     fn of_tool(self) -> Option<ToolOp> {
         Some(self.like()).filter(|like| like.as_str() == self.as_str())
     }
@@ -164,9 +164,8 @@ impl StateOp {
 }
 
 impl MemoryTool {
-    /// Does one operation on shared state or on the agent's graph: `fields` is the JSON object of its fields, and so is the
-    /// answer. The policy, what [`MemoryTool::with_denied`] leaves out and the limits hold as for a call of the tool. Nothing
-    /// is audited.
+    /// Runs one operation on shared state or on the agent's graph. `fields` is a JSON object, and so is the answer.
+    /// Policy, limits and [`MemoryTool::with_denied`] apply as for a call of the tool. Nothing is audited.
     ///
     /// # Errors
     /// The operation's; `invalid_argument` for malformed input; `scope_denied` by policy.
@@ -201,7 +200,7 @@ impl MemoryTool {
         }
     }
 
-    /// Refuses an agent that may not decide about what others wrote.
+    /// Refuses an agent that may not decide about others' writes.
     fn decides(&self, op: StateOp) -> Result<()> {
         if self.policy.shared_state >= Some(SharedAccess::Authority) {
             return Ok(());
@@ -278,7 +277,7 @@ impl MemoryTool {
         let limit = op.limit.unwrap_or(100).min(self.policy.max_rows);
         let mut budget = Budget::new(self.policy.max_answer_bytes);
         if let Some(session) = op.session_id {
-            // One more than is shown tells whether there is more.
+            // One more than is shown, to tell whether there are more.
             let mut query = EntryQuery::of(&agent).in_session(session);
             query.limit = limit.saturating_add(1).min(MAX_ENTRIES);
             let found = store.entries(&query).await?;
@@ -290,7 +289,7 @@ impl MemoryTool {
             });
         }
         let found = store.list().await?;
-        // Who else used a session, and how much others stored in it, is not this agent's business.
+        // Who else used a session, and how much they stored in it, is none of this agent's business.
         let own: Vec<Session<'_>> = found
             .iter()
             .filter(|session| session.agents.iter().any(|name| name == agent.as_str()))

@@ -62,12 +62,12 @@ struct Report {
     totals: Totals,
     /// Records that had expired.
     expired: u64,
-    /// Turns that were forgotten before, and records whose subject was forgotten after their last update.
+    /// Turns that were forgotten earlier, and records whose subject was forgotten after their last update.
     forgotten: u64,
     /// Parts of the input that are not turns: bookkeeping, empty messages, tool output.
     passed_over: u64,
     problems: Problems,
-    /// The first of those where something else was kept.
+    /// The first cases where different content was kept.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kept_first: Vec<Problem>,
     /// The first reason why an entry has no vector.
@@ -162,7 +162,7 @@ pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> R
     let mut report = import.finish();
     report.seconds = started.elapsed().as_secs_f64();
     out.tell(&report, |out| print(&report, out))?;
-    // Of an export, which holds entries that may have changed since, that is what one expects.
+    // An export may be older than the store, so differing entries are expected there.
     let unasked = args.on_different.is_none() && !report.formats.contains(Format::Records.name());
     Ok(match &report {
         Report { interrupted: true, .. } => Exit::Interrupted,
@@ -187,7 +187,7 @@ impl ImportArgs {
 }
 
 impl Import<'_> {
-    /// Imports one file. One unreadable file of several does not stop the others.
+    /// Imports one file. If there are several, an unreadable one does not stop the others.
     async fn file(&mut self, input: &Input, several: bool) -> Result<(), Failure> {
         match self.read_file(input).await {
             Err(Failure::File(what, error)) if several => {
@@ -210,7 +210,7 @@ impl Import<'_> {
         };
         let import::Opened { input: mut source, format: format_found } =
             import::detect(self.read.count(source)).map_err(failed)?;
-        // Whatever it is called, no format is read from it.
+        // Whatever it is called, no format fits it.
         if let Err(why) = format_found
             && why.is_certain()
         {
@@ -223,7 +223,7 @@ impl Import<'_> {
         };
         self.report.formats.insert(format.name());
         let name = match &self.args.conversation {
-            // Each file of Markdown has a path of its own.
+            // Markdown files have a path each.
             Some(folder) if format == Format::Markdown && input.path.is_some() => {
                 format!("{folder}/{}", input.name)
             }
@@ -264,7 +264,7 @@ impl Import<'_> {
         }
     }
 
-    /// Takes an item; a turn that comes with what became of it waits in `moved` for the others of its file.
+    /// Takes an item. A turn that records what became of it waits in `moved` for the others of its file.
     async fn item(
         &mut self,
         input: &Input,
@@ -279,7 +279,7 @@ impl Import<'_> {
                 Ok(scope) => self.store.push(scope, &input.shown, place, *entry).await?,
                 Err(error) => self.problem(input, place, error.message()),
             },
-            // Stored without it, it would be something else that was said.
+            // Without the NUL, it would be a different text.
             Item::Turn(turn) if turn.text.contains('\0') && self.turns.is_some() => {
                 self.problem(
                     input,
@@ -331,7 +331,7 @@ impl Import<'_> {
         }
     }
 
-    /// The scope of what is no turn.
+    /// The scope of anything but turns.
     fn fixed_scope(&self) -> memory_core::Result<Scope> {
         match &self.template {
             Some(template) => template.fixed(&self.opened.settings.tenant),
@@ -371,7 +371,7 @@ impl Import<'_> {
         report.scopes =
             store.totals.into_iter().map(|(scope, totals)| ScopeReport { scope, totals }).collect();
         report.problems = store.problems;
-        // Who asked to skip them knows.
+        // Whoever asked to skip them knows.
         if self.args.on_different.is_none() {
             report.kept_first = store.kept.first;
         }

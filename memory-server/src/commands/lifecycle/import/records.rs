@@ -1,4 +1,5 @@
-//! Records of an export: stored as they are, conversations as far as nobody else adds to them meanwhile.
+//! Records of an export. They are stored unchanged; for conversations, only as far as nobody else adds to them
+//! meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +42,7 @@ impl Import<'_> {
                 Found::Record(place, record) => {
                     bytes += record.entry.value.len_bytes();
                     let taken = conversation.take(&input.shown, place, *record).await?;
-                    // A key that comes twice is compared with what the first stored.
+                    // A repeated key must be compared with what its first record stored.
                     if taken.as_ref().is_some_and(|(_, record)| !keys.insert(record.entry.key.clone())) {
                         let on_existing = self.args.on_existing();
                         self.store_records(input, &scope, std::mem::take(&mut batch), &erased, on_existing)
@@ -84,7 +85,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Stores turns and digests of a conversation as they are. What is there already is another's, who adds at the same time.
+    /// Stores turns and digests of a conversation unchanged. Anything already there belongs to someone who is adding at
+    /// the same time.
     async fn store_turns(
         &mut self,
         input: &Input,
@@ -99,7 +101,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Stores the rest of a conversation as it is, its head last.
+    /// Stores the rest of a conversation unchanged, its head last.
     async fn end_conversation(
         &mut self,
         input: &Input,
@@ -121,7 +123,7 @@ impl Import<'_> {
         }
     }
 
-    /// What was forgotten with a whole scope or tenant; `None`: this caller is not told.
+    /// What was forgotten together with a whole scope or tenant; `None` if this caller may not know.
     async fn tombstones(&self, scope: &Scope) -> Result<Option<Vec<Tombstone>>, Failure> {
         if !self.opened.memory.capabilities().erase {
             return Ok(Some(Vec::new()));
@@ -144,7 +146,7 @@ impl Import<'_> {
         }
     }
 
-    /// Stores records as they are. Returns how many were kept out by others under their keys.
+    /// Stores records unchanged. Returns how many were kept out by others under their keys.
     async fn store_records(
         &mut self,
         input: &Input,
@@ -168,7 +170,7 @@ impl Import<'_> {
         let replaces = on_existing == OnExisting::Replace;
         let (places, records): (Vec<Place>, Vec<Record>) = batch.into_iter().unzip();
         let mut stored = import::stored_records(backend, scope, &records).await?;
-        // By then the store would have what is planned.
+        // By then, the store would contain what is planned.
         if let Some(planned) = &self.store.planned {
             for (stored, record) in stored.iter_mut().zip(&records) {
                 *stored &= planned.get(scope, &record.entry.key).is_none();
@@ -236,10 +238,10 @@ impl Import<'_> {
             &Totals {
                 created: outcome.created,
                 replaced: outcome.replaced,
-                // Already counted, except where somebody else wrote meanwhile.
+                // Already counted, except if somebody else wrote in the meantime.
                 unchanged: if replaces { outcome.skipped } else { 0 },
                 kept: if replaces { 0 } else { outcome.skipped },
-                // Records bring their vectors along; nothing is embedded.
+                // Records bring their own vectors; nothing is embedded.
                 without_vector: 0,
             },
         );
@@ -247,7 +249,7 @@ impl Import<'_> {
     }
 }
 
-/// The import ends at a record.
+/// An error that ends the import at a record.
 fn refused(input: &Input, place: &Place, error: Error) -> Error {
     let text = format!("{}, {place}: {error}; the records before it are stored", printable(&input.shown, ""));
     Error::new(error.kind(), text).with_source(error)

@@ -1,4 +1,4 @@
-//! What was asked lately, as the audit file has it.
+//! Recent requests, according to the audit file.
 
 use maud::{Markup, html};
 use memory::audit::{OpUsage, usage};

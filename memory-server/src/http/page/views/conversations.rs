@@ -22,7 +22,7 @@ const TOKENS: usize = 1_000;
 const SHOWN: usize = 64 << 10;
 const FOUND: [&str; 5] = ["Rank", "Said", "Score", "Similarity", "What the score is made of"];
 
-/// What the signals of the built-in conversations measure.
+/// What each signal of the built-in conversations measures.
 const SIGNALS: [(&str, &str); 16] = [
     ("lexical", "words it shares with the question"),
     ("window", "words that it and its neighbours share with the question"),

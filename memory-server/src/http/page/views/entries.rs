@@ -67,7 +67,7 @@ fn modes(by_vectors: bool) -> &'static [(&'static str, &'static str)] {
     all.get(..if by_vectors { 4 } else { 2 }).unwrap_or(all)
 }
 
-/// What metadata and source must be.
+/// The filter for metadata and source.
 fn filter(fields: &Fields) -> Result<Option<Filter>> {
     let mut all = Vec::new();
     if let Some(member) = fields.get("meta") {

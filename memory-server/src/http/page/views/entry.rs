@@ -69,7 +69,7 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place, fields: &Fie
     })
 }
 
-/// Deletes the version that was shown. Its key comes as a JSON string, since browsers change the ends of lines in a form.
+/// Deletes the version that was shown. The key arrives as a JSON string, because browsers change line endings in forms.
 pub(super) async fn delete(page: &Page, visit: &Visit, place: &Place, fields: &Fields) -> Result<Done> {
     let scope = place.need_scope()?.clone();
     let quoted = serde_json::from_str::<String>(fields.need("key")?);

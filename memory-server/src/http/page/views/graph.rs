@@ -1,4 +1,4 @@
-//! The graph of an agent: its memories, and what is beside each.
+//! The graph of an agent: its memories and their neighbours.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use super::super::place::Place;
 
 /// Memories of a page.
 const LISTED: usize = 50;
-/// Edges shown at one memory.
+/// Most edges shown for one memory.
 const EDGES: usize = 100;
 /// Agents that are listed.
 const AGENTS: usize = 100;
 /// Characters of a memory that are shown.
 const SHOWN: usize = 64 << 10;
 
-/// Opens the graphs of a tenant, or says why there are none. Looking creates nothing.
+/// Opens a tenant's graphs, or says why there are none. Creates nothing.
 async fn open(
     page: &Page,
     visit: &Visit,
@@ -53,7 +53,7 @@ async fn open(
     })
 }
 
-/// The agent to show, if the token reaches its scope: the one that is named, or that of the token.
+/// The agent to show if the token reaches its scope: the named one, or the token's.
 fn agent(visit: &Visit, tenant: &TenantId, fields: &Fields) -> Result<Option<Agent>> {
     let own = visit.caller.grant().agent.as_ref().map(|agent| agent.as_str());
     let Some(name) = fields.get("agent").or(own) else { return Ok(None) };

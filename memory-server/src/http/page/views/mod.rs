@@ -18,13 +18,13 @@ use super::ask::{Page, Visit};
 use super::fields::Fields;
 use super::place::Place;
 
-/// What a form did: where to go on, and what to say there.
+/// What a form did: where to go next, and what to say there.
 pub(super) struct Done {
     pub(super) to: String,
     pub(super) notice: String,
 }
 
-/// A page: its title, and what it shows.
+/// A page: its title and content.
 pub(super) async fn show(
     page: &Page,
     visit: &Visit,
@@ -49,7 +49,7 @@ pub(super) async fn show(
     })
 }
 
-/// Does what a form asks for.
+/// Carries out what a form asks for.
 pub(super) async fn act(page: &Page, visit: &Visit, path: &str, fields: &Fields) -> Result<Done> {
     let place = Place::of(&visit.caller, fields)?;
     match path {

@@ -1,4 +1,4 @@
-//! How the store is, and which scopes it has.
+//! The store's state, and its scopes.
 
 use maud::{Markup, html};
 use memory_core::{
@@ -120,7 +120,7 @@ fn row(info: &ScopeInfo) -> Markup {
     }
 }
 
-/// The scopes of a token that is bound to an agent or a user, which may not list a tenant's.
+/// The scopes of a token bound to an agent or a user, which may not list a tenant's.
 async fn own(page: &Page, visit: &Visit, tenant: &TenantId) -> Result<Markup> {
     let grant = visit.caller.grant();
     let scopes = [(ScopeKind::Agent, &grant.agent), (ScopeKind::User, &grant.user)];

@@ -1,4 +1,4 @@
-//! The latest records of the audit file, as far as a token may see them.
+//! The latest records of the audit file that a token may see.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,7 +15,7 @@ use memory_api::Caller;
 /// How much of the file's end is read, in bytes.
 const MAX_READ: u64 = 4 << 20;
 
-/// A record of a call of the tool or of a request over HTTP, as it is written.
+/// A record of a tool call or an HTTP request, as written.
 #[derive(Debug, Deserialize)]
 pub(super) struct Record {
     pub(super) kind: String,
@@ -48,7 +48,7 @@ pub(super) struct Record {
     pub(super) input: Option<Value>,
 }
 
-/// A fact that a recall gave.
+/// A fact that a recall returned.
 #[derive(Debug, Deserialize)]
 pub(super) struct Recalled {
     pub(super) id: String,
@@ -61,8 +61,8 @@ pub(super) struct Recalled {
 }
 
 impl Record {
-    /// Whether a token may see it: one of its own requests, or what was called in a scope that it reaches, and not for a user
-    /// that it does not speak for.
+    /// Whether a token may see it: its own requests, and calls in scopes that it reaches, unless they were for a user
+    /// it does not act for.
     fn is_for(&self, caller: &Caller, tenant: &TenantId) -> bool {
         let grant = caller.grant();
         if self.tenant.as_deref() != Some(tenant.as_str()) {
@@ -78,7 +78,7 @@ impl Record {
         let own = |bound: &Option<ScopeId>, named: &Option<String>| {
             bound.as_ref().map(ScopeId::as_str) == named.as_deref()
         };
-        // What a user asks is theirs, whichever scope the call was about.
+        // A user's questions are theirs, whichever scope the call was about.
         let theirs = self.user.is_none() || own(&grant.user, &self.user);
         if grant.is_bound() && !(own(&grant.agent, &self.agent) && theirs) {
             return false;
@@ -87,7 +87,7 @@ impl Record {
         let runs_own = run.is_some_and(|run| caller.owns_run(&run));
         let policy = caller.policy();
         match self.scope {
-            // The runs of others are out of a bound token's reach.
+            // A bound token cannot reach others' runs.
             Some(ScopeKind::Run) if grant.is_bound() && !runs_own => false,
             Some(kind) => policy.memory_scopes.contains(&kind) || policy.sql_scopes.contains(&kind),
             // It was about every scope that the run could use.
@@ -96,8 +96,8 @@ impl Record {
     }
 }
 
-/// The latest calls and requests of a tenant, the newest first: at most `most` of each kind. Lines that are no records are
-/// passed over.
+/// A tenant's latest calls and requests, newest first: at most `most` of each kind. Lines that are not records are
+/// skipped.
 ///
 /// # Errors
 /// `not_found` if there is no file, `unavailable` if it cannot be read.

@@ -65,7 +65,7 @@ pub(super) async fn show(page: &Page, visit: &Visit, place: &Place) -> Result<Ma
     })
 }
 
-/// A limit, or that there is none.
+/// A limit, or "none".
 fn limit(limit: Option<String>) -> Markup {
     html! { @match limit { Some(limit) => (limit), None => "none" } }
 }
@@ -108,7 +108,7 @@ fn counted(visit: &Visit, stats: &ScopeStats, has_vectors: bool) -> Markup {
     }
 }
 
-/// Whose vectors the turns of a scope have.
+/// Which models' vectors a scope's turns have.
 fn spoken(stats: &TurnVectorStats) -> Markup {
     let TurnVectorStats { model, turns, stale, missing, stale_models, .. } = stats;
     if *turns == 0 {
@@ -130,7 +130,7 @@ fn spoken(stats: &TurnVectorStats) -> Markup {
     }
 }
 
-/// The copies of the scope that were made before a write was refused.
+/// The copies of the scope that were made before writes were refused.
 async fn backups(page: &Page, scope: &Scope) -> Markup {
     let Some(folder) = page.memory.drift_backups().map(std::path::Path::to_path_buf) else {
         return remark("No folder is set for copies of a scope whose writes are refused.");

@@ -1,4 +1,4 @@
-//! Shared state of a tenant: rows by bucket, why a row is so, and what waits for a decision.
+//! A tenant's shared state: rows by bucket, the reasons for a row's state, and what waits for a decision.
 
 use maud::{Markup, html};
 use memory::SharedAccess;
@@ -15,9 +15,9 @@ use super::super::html::{
 use super::super::place::Place;
 use super::Done;
 
-/// Deferred writes on a page.
+/// Deferred writes per page.
 const LISTED: usize = 50;
-/// In the place of words that were erased.
+/// Shown in place of erased text.
 const ERASED: &str = "The words were erased.";
 
 /// The space that the token's rules name.
@@ -49,13 +49,13 @@ impl Absent {
     }
 }
 
-/// Opens the space, if the token may and there is one: looking creates nothing.
+/// Opens the space, if it exists and the token may. Creates nothing.
 async fn open(page: &Page, visit: &Visit, place: &Place) -> Result<Result<Shared, Absent>> {
     if !page.memory.capabilities().host_tables {
         return Ok(Err(Absent::Unserved));
     }
     let (policy, grant) = (visit.caller.policy(), visit.caller.grant());
-    // Over MCP too, a token of a user without an agent reaches none.
+    // As over MCP, a user's token without an agent reaches none.
     if grant.user.is_some() && grant.agent.is_none() {
         return Ok(Err(Absent::Denied));
     }
@@ -73,7 +73,7 @@ async fn open(page: &Page, visit: &Visit, place: &Place) -> Result<Result<Shared
 }
 
 impl Shared {
-    /// Who is signed in, as one who decides.
+    /// The signed-in caller as the one who decides.
     fn actor(&self, visit: &Visit) -> Actor {
         let agent = visit.caller.grant().agent.as_ref();
         let trust = if self.access >= SharedAccess::Authority { Trust::Authority } else { Trust::Agent };
@@ -90,7 +90,7 @@ impl Shared {
     }
 }
 
-/// A bucket as people read it.
+/// A bucket's name for people.
 fn spaced(bucket: Bucket) -> String {
     bucket.as_str().replace('_', " ")
 }

@@ -1,4 +1,4 @@
-//! The store: health, what it serves, its models, its snapshots, and what this token may.
+//! The store: health, capabilities, models, snapshots, and what this token may do.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn asked(page: &Page, visit: &Visit) -> Result<Health> {
     }
 }
 
-/// How the store is, in a line.
+/// The store's state, in one line.
 pub(super) async fn health(page: &Page, visit: &Visit) -> Markup {
     state(&asked(page, visit).await)
 }
@@ -45,7 +45,7 @@ fn state(asked: &Result<Health>) -> Markup {
     }
 }
 
-/// Who else uses the store, for the operator: the names tell of machines.
+/// Who else uses the store. Only for the operator, because the names reveal machines.
 fn processes(visit: &Visit, asked: &Result<Health>) -> Markup {
     if !visit.caller.grant().is_operators() {
         return remark("Replicas are the operator’s. A token made with --all-tenants shows them.");
@@ -125,7 +125,7 @@ fn limits(visit: &Visit) -> Markup {
     ])
 }
 
-/// The snapshots that were taken, for the operator: they are of the whole store, and name files of this machine.
+/// The snapshots taken. Only for the operator, because they cover the whole store and name files of this machine.
 async fn snapshots(page: &Page, visit: &Visit) -> Markup {
     if !visit.caller.grant().is_operators() {
         return remark("Snapshots hold whole stores. A token made with --all-tenants shows them.");

@@ -5,7 +5,7 @@ use memory_core::{Field, Filter, Scalar, Timestamp};
 /// A comparison with its operands converted to the column's type.
 pub(super) struct Test<'f> {
     leaf: &'f Filter,
-    /// The operands; `None`: one that no value of this field can equal.
+    /// The operands; `None` for one that no value of this field can equal.
     operands: Vec<Option<Scalar>>,
 }
 
