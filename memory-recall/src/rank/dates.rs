@@ -404,8 +404,7 @@ impl Reader<'_> {
         1
     }
 
-    /// The latest such day before the question, and the one a week earlier: a question on Friday about Monday may mean
-    /// either.
+    /// The latest such day before the question.
     fn push_weekday(&self, name: usize, found: &mut Vec<Window>) {
         let name = i64::try_from(name).unwrap_or_default();
         let back = (weekday(self.today) - name).rem_euclid(7);
