@@ -195,7 +195,7 @@ impl<'a> Conversation<'a> {
         self.listed(asking(cursor, limit)).await
     }
 
-    /// The page that a query asks for.
+    /// The page that answers a query.
     pub(crate) async fn listed(&self, query: FactsQuery) -> Result<memory_core::layer::FactsPage> {
         self.layer.facts(&self.run, &self.scope, query).await
     }

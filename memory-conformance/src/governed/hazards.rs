@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hazard {
-    /// Its number, that of its sentence in `docs/spec/governed.md`.
+    /// Its number, the same as in `docs/spec/governed.md`.
     pub number: u32,
     /// What happens, in short.
     pub name: &'static str,

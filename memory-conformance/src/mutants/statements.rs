@@ -1,4 +1,4 @@
-//! Defects between our own stages and their tables: what is written or read there is another thing.
+//! Defects between our own stages and their tables: something different is written or read.
 
 use memory_core::sql::{ExecOutcome, SqlValue};
 use memory_core::{Next, Reply, Request, Result};

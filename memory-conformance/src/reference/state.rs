@@ -70,7 +70,7 @@ impl ScopeState {
         Self { faults, ..Self::default() }
     }
 
-    /// Removes every entry before an import takes their place. Versions go on.
+    /// Removes every entry before an import replaces them. Versions continue.
     pub(crate) fn give_way(&mut self, kind: ScopeKind) {
         self.entries.clear();
         if kind == ScopeKind::Run && self.faults.has(Fault::ReplacedRunsBeginAnew) {

@@ -17,7 +17,7 @@ pub(crate) const CASES: &[Case] = &[
         {
             expect_eq!(kind(&shared.write(text).await?), "deferred", "`{text}`");
         }
-        // A model names a row that is not there, and its words fit another.
+        // A model names a row that does not exist, while its words match another.
         let guessed =
             shared.read_as(&agent("ada"), "The Redis timeout is fixed", resolve("postgres_timeout")).await?;
         expect_eq!(kind(&guessed), "deferred", "an unknown id of a model");

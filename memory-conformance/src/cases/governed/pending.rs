@@ -58,7 +58,7 @@ pub(crate) const CASES: &[Case] = &[
             pauses.iter().zip(pauses.iter().skip(1)).skip(1).all(|(one, next)| next > one),
             "the pauses do not grow: {pauses:?} s"
         );
-        // One that is not tried asks for a person when it has waited too long.
+        // A write that is not retried asks for a person after waiting too long.
         let waits = shared.write("That thing is fixed.").await?;
         let waits = pending_of(&waits)?;
         shared.later(15 * 24 * 3_600).await?;
@@ -72,7 +72,7 @@ pub(crate) const CASES: &[Case] = &[
         let observed = cx.now();
         let bob = shared.write_by(&agent("bob"), "queue_trouble is fixed").await?;
         let (eve, bob) = (pending_of(&eve)?, pending_of(&bob)?);
-        // Whoever opens the rows drives the replay, and may end them; who wrote before decides nevertheless.
+        // The one who opens the rows triggers the replay, and may end them; but the earlier writer's rights decide.
         for id in ["cache_trouble", "queue_trouble"] {
             let text = format!("issue {id}: Something is in trouble");
             shared.note(&authority("ada"), NoteSource::Agent, &text, Some(second(50))).await?;

@@ -129,7 +129,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
-/// Two issues that are nearly alike, and one that is not.
+/// Two nearly identical issues, and a different one.
 async fn outages(shared: &Shared<'_>) -> CaseResult {
     shared.write("issue outage_a: Database outage in the Frankfurt region").await?;
     shared.write("issue outage_b: Database outage in the Dublin region").await?;

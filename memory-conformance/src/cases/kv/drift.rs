@@ -1,4 +1,4 @@
-//! DRF: what a caller last saw, compared with what is stored.
+//! DRF: comparing what a caller last saw with what is stored.
 
 use memory_core::{
     BulkOptions, DeleteOptions, DriftCheck, DriftPolicy, DriftToken, Error, ErrorKind, Expect, NewEntry,
@@ -406,7 +406,7 @@ async fn before(cx: &Cx, scope: &Scope) -> Result<(DriftToken, Option<String>)> 
     Ok((token(cx, scope).await?, cx.text(scope, "k").await?))
 }
 
-/// An entry that was just read, where a write may be checked against it.
+/// An entry that has just been read, if a write can be checked against it.
 async fn read(cx: &Cx) -> CaseResult<(Scope, Seen)> {
     serves(cx, DriftPolicy::Row)?;
     let scope = cx.scope()?;

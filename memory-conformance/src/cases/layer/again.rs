@@ -179,7 +179,7 @@ pub(crate) const CASES: &[Case] = &[
             }
             chat.told(&user(&about("sextant")), AddOptions::default()).await?;
             chat.knows_only(&["theremin", "sextant"], &[]).await?;
-            // Words that were asked for again are no longer forgotten, whoever says them.
+            // Words that were added again on purpose are no longer forgotten, whoever says them.
             let lathe = |id: &str| [Message::new(Role::User, about("lathe")).with_id(id.into())];
             chat.told(&lathe("m-1"), AddOptions::default()).await?;
             let id = chat.wait_for("lathe").await?;

@@ -342,7 +342,7 @@ pub(crate) const CASES: &[Case] = &[
         let db = cx.database_of(scope.clone())?;
         cx.advance_ms(LONG);
         db.exec("CREATE TABLE t (n INTEGER)").await?;
-        // The first one makes the database, and nothing else tells of the scope.
+        // The first statement creates the database, and nothing else reveals the scope.
         is_of(&use_of(cx, &scope).await?, cx.now(), "the first statement")?;
         for statement in ["INSERT INTO t VALUES (1)", "SELECT n FROM t"] {
             cx.advance_ms(LONG);

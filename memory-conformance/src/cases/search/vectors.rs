@@ -464,7 +464,7 @@ async fn graded(cx: &Cx) -> CaseResult<Scope> {
     Ok(scope)
 }
 
-/// Words of which the first has a negative cosine with `tea`, and so have the others.
+/// Words that have a negative cosine with `tea`.
 fn opposite(cx: &Cx, count: usize) -> Vec<String> {
     (0..10_000)
         .map(|n| format!("word{n}"))

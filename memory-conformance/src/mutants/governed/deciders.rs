@@ -7,7 +7,7 @@ use memory_governed::{Actor, Candidate, Note, Resolution, Resolver, Trust, Write
 
 use crate::governed::Setup;
 
-/// Changes what the resolver is given, or what it answers.
+/// Changes the resolver's input or its answer.
 pub(super) struct Other {
     pub(super) inner: Arc<dyn Resolver>,
     pub(super) decide: fn(&dyn Resolver, &WriteRequest, &Note, &[Candidate]) -> Resolution,
@@ -31,7 +31,7 @@ pub(super) fn decides(
     setup.resolver = Arc::new(Other { inner: Arc::clone(&setup.resolver), decide });
 }
 
-/// Binds the nearest live row where the resolver defers for this reason.
+/// Binds the nearest live row if the resolver defers for this reason.
 pub(super) fn anyway(
     inner: &dyn Resolver,
     reason: &str,

@@ -121,7 +121,7 @@ async fn in_the_listing(memory: &Memory, request: Request, next: Next<'_>) -> Re
     }
 }
 
-/// Forgets ids in the matching scopes, whichever scope was named.
+/// Forgets ids in all matching scopes, whichever scope was named.
 async fn in_scopes(
     memory: &Memory,
     request: Request,
