@@ -16,7 +16,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// As it goes over the wire.
+    /// Its name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,9 +47,8 @@ pub enum CallKind {
     Safe,
     /// Changes something, and repeating it changes nothing more: a put, a delete. As `Safe`, but a 500 is final.
     Idempotent,
-    /// Must not happen twice. Repeated only where it cannot have happened: no connection, or 429.
-    /// A lost reply, and every 5xx but 501 and 505, are `outcome_unknown`: also a 503 may come from a proxy whose
-    /// server did the work.
+    /// Must not happen twice. Repeated only if it cannot have happened: no connection, or 429. A lost reply and every
+    /// 5xx except 501 and 505 are `outcome_unknown`, since even a 503 may come from a proxy whose server did the work.
     NotIdempotent,
 }
 
