@@ -108,7 +108,7 @@ impl Gate<'_> {
         Refusal::new(Stage::Gate, rule, position, construct.chars().take(80).collect::<String>())
     }
 
-    /// Marks a refusal as that of a write where only reading is allowed.
+    /// Marks a refusal as that of a write where only reads are allowed.
     fn writes(&self, refusal: Refusal) -> Refusal {
         if self.mode == Mode::Query { refusal.writing() } else { refusal }
     }

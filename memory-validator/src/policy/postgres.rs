@@ -1,9 +1,10 @@
 //! What an agent may use on PostgreSQL. Anything not listed here is refused.
 //!
-//! Left out, and why: what tells of others (`pg_*`, `*_to_xml`, `has_*_privilege`, `*_description`, `reg*` types), what
-//! reaches beyond the database (`dblink*`, `lo_*`, files, `nextval` excepted), what changes the session or outlives the
-//! statement (`set_config`, advisory locks, `pg_notify`), what runs text as SQL (`query_to_xml`, `ts_stat`, `ts_rewrite`),
-//! what may run for long without looking at its deadline (`xpath`, `xmlexists`, `xmltable`).
+//! Left out, and why: what reveals something about others (`pg_*`, `*_to_xml`, `has_*_privilege`, `*_description`,
+//! `reg*` types), what reaches beyond the database (`dblink*`, `lo_*`, files, except `nextval`), what changes the
+//! session or outlives the statement (`set_config`, advisory locks, `pg_notify`), what runs text as SQL
+//! (`query_to_xml`, `ts_stat`, `ts_rewrite`), and what may run for long without checking its deadline (`xpath`,
+//! `xmlexists`, `xmltable`).
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -134,7 +135,7 @@ const TYPES: &[&str] = &[
     "vector halfvec sparsevec citext ltree hstore",
 ];
 
-/// Types that read names in the catalog, also by number: those of every scope.
+/// Types that look up names in the catalog, also by number: those of every scope.
 const CATALOG_TYPES: &[&str] = &[
     "regclass regcollation regdictionary regnamespace regoper regoperator regproc regprocedure regrole regtype \
      regdatabase aclitem",
