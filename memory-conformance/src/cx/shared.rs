@@ -103,7 +103,7 @@ pub(crate) fn second(second: i64) -> Timestamp {
 }
 
 impl Shared<'_> {
-    /// A note, observed at that time, or now; the clock moves on by a second before.
+    /// Writes a note, observed at that time or now, after advancing the clock by a second.
     pub(crate) async fn note(
         &self,
         by: &Actor,
@@ -249,7 +249,7 @@ pub(crate) fn invalidate(bucket: &str, id: &str) -> Value {
     json!({ "bucket": bucket, "operation": "invalidate", "target_id": id })
 }
 
-/// A request with another member.
+/// The request with one more member.
 pub(crate) fn having(mut request: Value, member: &str, value: Value) -> Value {
     if let Some(members) = request.as_object_mut() {
         members.insert(member.to_owned(), value);

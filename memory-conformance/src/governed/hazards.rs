@@ -1,6 +1,6 @@
-//! The hazards of shared state: what goes wrong where several agents write it, one case each.
+//! The hazards of state that several agents write, with one case each.
 
-/// What goes wrong, and the case that shows that it does not.
+/// A hazard, and the case that shows it does not occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hazard {

@@ -133,7 +133,7 @@ impl Fixture {
         self
     }
 
-    /// The same with caches as small as can be.
+    /// The same with the smallest possible caches.
     #[must_use]
     pub fn with_small_caches(mut self) -> Self {
         self.small_caches = true;

@@ -55,7 +55,7 @@ pub(super) enum Change {
     Both(fn(&Memory, &mut Capabilities), Around),
 }
 
-/// The whole of a call.
+/// Replaces a whole call.
 pub(super) type Around = for<'a> fn(&'a Memory, Request, Next<'a>) -> BoxFuture<'a, Result<Reply>>;
 
 /// What [`Provider::close`] does.

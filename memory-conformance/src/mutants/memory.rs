@@ -71,7 +71,7 @@ impl Memory {
         self.another_model
     }
 
-    /// Whether the handle was opened with caches as small as can be.
+    /// Whether the handle was opened with the smallest possible caches.
     pub(super) fn has_small_caches(&self) -> bool {
         self.small_caches
     }

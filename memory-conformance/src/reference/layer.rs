@@ -39,7 +39,7 @@ pub(super) struct Learned {
 #[derive(Debug, Default)]
 struct Heard {
     facts: Vec<Held>,
-    /// The fact for everything that was said; `None` if it was forgotten.
+    /// What was said, and the fact it became; `None` if that was forgotten.
     said: BTreeMap<String, Option<FactId>>,
 }
 

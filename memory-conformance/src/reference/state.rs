@@ -45,7 +45,7 @@ pub(crate) struct ScopeState {
     /// The time of the last use.
     pub(crate) used_at: Timestamp,
     first_is_over: bool,
-    /// What its entries may take.
+    /// How much space its entries may take.
     pub(crate) disk_bytes: Option<u64>,
     pub(crate) faults: Faults,
 }

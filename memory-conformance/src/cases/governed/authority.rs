@@ -12,7 +12,7 @@ pub(crate) const CASES: &[Case] = &[
         let shared = cx.shared().await?;
         shared.write("issue db_outage: Database outage in the Frankfurt region").await?;
         let untrusted = Actor { trust: Trust::Untrusted, ..agent("fetch") };
-        // Even if a tool said it to the agent that opened the issue, or to a person.
+        // Even if the agent that opened the issue, or a person, passes on a tool's words.
         for (by, source) in [
             (agent("ada"), NoteSource::ToolResult),
             (person("ada"), NoteSource::ToolResult),

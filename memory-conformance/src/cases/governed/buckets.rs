@@ -268,7 +268,7 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(kind(&read), "deferred", "`{text}`, read without what takes its place");
         }
         expect_eq!(shared.row(Bucket::Decisions, "use_postgres").await?.status, "active");
-        // A chain: each names what took its own place.
+        // A chain: each row names its direct successor.
         expect_eq!(kind(&shared.write("use_postgres is superseded by use_both").await?), "applied");
         let why = shared.state.why(Bucket::Decisions, "use_postgres").await?;
         expect_eq!(why.row.and_then(|row| row.superseded_by).as_deref(), Some("use_both"));

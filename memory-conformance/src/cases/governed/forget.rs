@@ -41,7 +41,7 @@ pub(crate) const CASES: &[Case] = &[
             expect_some!(shared.state.deferred(waits).await?, "the deferred write").candidates.len();
         expect_eq!(offered, 2, "rows that the deferred write may mean");
 
-        // A row that others wrote about, too, loses what the note gave it.
+        // A row that others also wrote about loses only what this note gave it.
         shared.state.forget(&told.id, &person("pat")).await?;
         let row = shared.row(Bucket::Issues, "db_outage").await?;
         expect_eq!(
@@ -51,7 +51,7 @@ pub(crate) const CASES: &[Case] = &[
         );
         nothing_is_left(&shared, &["as ottilie said"]).await?;
 
-        // A row that comes from nothing else is gone, with its id, its names, and what depends on it.
+        // A row with no other source is gone, with its id, its names, and whatever depends on it.
         let opened = expect_some!(shared.state.notes("pat").await?.pop(), "the note that opened the issue");
         let forgotten = shared.state.forget(&opened.id, &person("pat")).await?;
         let gone: Vec<&str> = forgotten.rows.iter().map(|(_, id)| id.as_str()).collect();

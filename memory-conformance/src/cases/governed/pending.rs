@@ -8,11 +8,11 @@ use crate::cx::shared::{Shared, agent, authority, kind, pending_of, resolve, sec
 
 pub(crate) const CASES: &[Case] = &[
     case!("gov.pending.starvation", [Sql, HostTables], ["GOV-32"], |cx| {
-        // Few at a time, so that few are many.
+        // A low limit, so that a few writes already exceed it.
         let shared = cx.shared_with(|setup| setup.options.replay_limit = 4).await?;
         cx.advance_ms(100_000);
         for n in 0..20 {
-            // Each names the row, so that its opening wakes all of them; none can be bound.
+            // Each names the row, so opening it wakes all of them; none can be bound.
             let text = format!("Is cache_trouble fixed? Asked {n} times");
             expect_eq!(
                 kind(&shared.read_as(&agent("ada"), &text, resolve("cache_trouble")).await?),

@@ -101,7 +101,7 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(facts.len(), 1, "facts that are listed");
             let outcome = chat.told(&with_id("sextant"), AddOptions::default()).await?;
             expect_eq!(outcome.known, 1, "known messages, of the new words");
-            // Nobody forgot the words that were replaced.
+            // Replaced words do not count as forgotten.
             for other in [said("theremin", 1_000).with_id("m-2".into()), said("theremin", 1_000)] {
                 let outcome = chat.told(&[other], AddOptions::default()).await?;
                 expect_eq!(outcome.forgotten, 0, "messages left out, of one with words that another lost");
@@ -155,7 +155,7 @@ pub(crate) const CASES: &[Case] = &[
                 "facts stored, and left out"
             );
             chat.knows_only(&["sextant", "zeppelin"], &["theremin"]).await?;
-            // Forgetting is a scope's own.
+            // Forgetting affects only its own scope.
             other.told(&messages, AddOptions::default()).await?;
             other.knows_only(&["sextant", "zeppelin", "theremin"], &[]).await?;
         }

@@ -567,7 +567,7 @@ async fn all_refused(cx: &Cx, scope: &Scope) -> CaseResult {
     let import = kv.import_scope(scope, stream::records(vec![Ok(record)]), ImportOptions::default()).await;
     let refused = expect_kind!(import, ErrorKind::RunEnded, "an import after the run's end");
     check!(!refused.details().contains_key("index"), "a record is named: {refused:?}");
-    // Whatever else is wrong with it.
+    // Whatever else is wrong with the write.
     let capabilities = cx.capabilities();
     let seen = Seen::Entry { version: 1, expires_at: None, digest: None };
     for (serves, options) in [

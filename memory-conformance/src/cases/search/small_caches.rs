@@ -61,7 +61,7 @@ async fn same_hits(cx: &Cx, mode: SearchMode) -> CaseResult {
             cx.set_with(&scope, &name, &memory_core::Json::string(&sentence.join(" ")).to_string(), options)
                 .await?;
         }
-        // The second millisecond is the expiry's own.
+        // The second step reaches the millisecond of the expiry.
         for later in [1, 1] {
             cx.clock().advance(ms(later));
             compare(cx, &small, &scope, mode, round).await?;

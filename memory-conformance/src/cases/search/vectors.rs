@@ -473,7 +473,7 @@ fn opposite(cx: &Cx, count: usize) -> Vec<String> {
         .collect()
 }
 
-/// Two hundred entries, of which the two tagged ones, with prefix `rare/`, are the least similar.
+/// Two hundred entries; the two tagged ones, with prefix `rare/`, are the least similar.
 async fn buried(cx: &Cx) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     let mut items = Vec::new();

@@ -52,7 +52,7 @@ pub(super) fn anyway(
     }
 }
 
-/// The live row whose id or words the note has most of.
+/// The live row that fits best: its id is in the note or the request, or it shares the most words.
 fn nearest<'a>(request: &WriteRequest, note: &Note, rows: &'a [Candidate]) -> Option<&'a Candidate> {
     let said = words(&note.text);
     let fits = |row: &Candidate| {

@@ -156,7 +156,7 @@ fn leases_ignored(request: &mut Request) {
     }
 }
 
-/// What is due is taken by its age, and no try counts.
+/// Takes due writes by age, and counts no attempts.
 fn oldest_first(request: &mut Request) {
     match request {
         Request::Query { sql, .. } => {

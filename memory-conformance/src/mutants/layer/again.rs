@@ -306,7 +306,7 @@ async fn shows_all(_memory: &Memory, request: Request, next: Next<'_>) -> Result
     }
 }
 
-/// What was added with a lifetime is remembered as known forever.
+/// Treats what was added with a lifetime as known forever.
 async fn expired_is_known(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::Add { scope, messages, options, .. } = &request else { return next.run(request).await };
     let said: String = messages.iter().map(|message| message.content.as_str()).collect();
