@@ -137,7 +137,7 @@ fn refers(row: &Row, id: &str) -> bool {
     row.superseded_by.as_deref() == Some(id) || row.fields.values().any(|value| names(value, id))
 }
 
-/// Whether a value is this id, or has it within.
+/// Whether a value is this id or contains it.
 pub(crate) fn names(value: &Value, id: &str) -> bool {
     match value {
         Value::String(text) => text == id,

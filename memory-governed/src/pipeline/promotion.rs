@@ -68,7 +68,7 @@ impl PromotionPipeline {
     /// Promotes at most this many notes.
     ///
     /// # Errors
-    /// The store's. What was promoted before stays; the note at hand is taken up again once its lease is over.
+    /// The store's errors. What was promoted before stays; the current note is taken up again once its lease is over.
     pub async fn promote(&self, most: usize) -> Result<Report> {
         let (mut report, begun) = (Report::default(), self.now());
         while report.notes < most as u64 {
@@ -93,8 +93,8 @@ impl PromotionPipeline {
         self.promote_due(self.now()).await
     }
 
-    /// Like [`promote_one`](Self::promote_one), but only for notes due at that time. A run that returns notes because
-    /// the model does not answer thus ends after one attempt at each.
+    /// Like [`promote_one`](Self::promote_one), but only for notes due at that time, so that a run that puts notes back
+    /// because the model does not answer tries each only once.
     ///
     /// # Errors
     /// As [`promote`](Self::promote).
@@ -285,7 +285,7 @@ impl PromotionPipeline {
         Ok(outcomes)
     }
 
-    /// Leaves a note to a later try.
+    /// Leaves a note for a later attempt.
     async fn give_back(
         &self,
         note: &Note,
