@@ -1,4 +1,4 @@
-//! Dates and spans of time that a question names.
+//! Dates and periods that a question names.
 
 use super::calendar::{Day, date, day, end_of_month, months_before, weekday};
 
@@ -229,7 +229,7 @@ impl Reader<'_> {
         }
         next += usize::from(self.word(next) == "of");
         let year = year(self.word(next));
-        // These are words of other meanings too.
+        // These words have other meanings too.
         let ambiguous = matches!(word, "may" | "march" | "mar" | "fall" | "spring");
         if ambiguous && year.is_none() && !self.is_end && !BEFORE_MONTHS.contains(&before) {
             return 0;
