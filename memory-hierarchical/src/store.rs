@@ -297,7 +297,7 @@ pub trait GraphWrite: Send {
     /// Refuses edges whose ends the agent does not have.
     ///
     /// # Errors
-    /// `not_found`, naming the id; the store's.
+    /// `not_found`, naming the id; the store's errors.
     async fn check_ends(&mut self, kind: EdgeKind, rows: &[Values]) -> Result<()> {
         let end = |column| rows.iter().map(move |row| text_at(row, column));
         for (table, name) in [(Table::Episodic, "episodic"), (Table::Semantic, "semantic")] {

@@ -17,7 +17,7 @@ const MAX_ENTRIES: usize = 10_000;
 /// Which entries are live: the argument is the time.
 pub(super) const LIVE: &str = "(expires_ms IS NULL OR expires_ms > ?)";
 
-/// The flat memories of a tenant. An entry that has expired is in no answer and no count, and does not suppress a new one.
+/// The flat memories of a tenant. An expired entry is in no answer and no count, and does not block a new one.
 pub struct Sessions {
     pub(crate) tables: HostTables,
     pub(crate) clock: Arc<dyn Clock>,
@@ -58,7 +58,7 @@ impl Sessions {
     /// Live entries, the newest first, then by id.
     ///
     /// # Errors
-    /// `invalid_argument`, `too_large` for a limit out of range; the store's.
+    /// `invalid_argument`, `too_large` for a limit out of range; the store's errors.
     pub async fn entries(&self, query: &EntryQuery) -> Result<Vec<Entry>> {
         if query.limit == 0 {
             return Err(Error::invalid("a page of no entries; ask for 1 to 10,000"));
@@ -86,7 +86,7 @@ impl Sessions {
         rows.into_iter().map(|mut row| Entry::read(&mut row)).collect()
     }
 
-    /// The sessions, the one used last first, then by id.
+    /// The sessions, most recently used first, then by id.
     ///
     /// # Errors
     /// The store's.
