@@ -43,7 +43,7 @@ impl Failure {
             let failure = Self::unconnected(call, error.is_timeout());
             return Self { error: failure.error.with_source(error), ..failure };
         }
-        // The transport calls everything a failure to decode that happens in a body, also a broken connection.
+        // The transport reports any failure in a body as a decoding failure, even a broken connection.
         if error.is_decode() && !error.is_timeout() && !is_cut(&error) {
             return Self::unusable(call, "is not what its content encoding says", Some(error));
         }

@@ -42,8 +42,8 @@ impl Method {
 /// The effect of repeating a call. It decides which failures are retried, and how a lost reply is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallKind {
-    /// Changes nothing on the server: a read, a search, an embedding. Repeated after a reply that was lost or is cut
-    /// short, and after 408, 425, 429, 500, 502, 503 and 504.
+    /// Changes nothing on the server: a read, a search, an embedding. Repeated if the reply was lost or cut short, and
+    /// after 408, 425, 429, 500, 502, 503 and 504.
     Safe,
     /// Changes something, and repeating it changes nothing more: a put, a delete. As `Safe`, but a 500 is final.
     Idempotent,

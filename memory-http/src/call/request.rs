@@ -134,9 +134,9 @@ impl Call {
     memory_core::setters! {
         /// The effect of repeating the call.
         kind(kind: CallKind);
-        /// Lets `judge` read a whole reply and decide whether to repeat the call, if the service says more than its
-        /// status does; `None` leaves it to the kind. A judged reply counts as a sign of health, whatever its status:
-        /// the service answered about this one call.
+        /// Lets `judge` read a whole reply and decide whether to repeat the call, for services that say more than their
+        /// status; `None` leaves it to the kind. A judged reply counts as a sign of health, whatever its status: the
+        /// service answered about this one call.
         judged_by(judge: fn(&Reply) -> Option<bool> => Some(judge));
     }
 

@@ -36,7 +36,7 @@ impl EgressPolicy {
 
     /// Lists `host:port`, exactly as in URLs: this host may have a private or loopback address and be used without TLS.
     ///
-    /// A listed *name* still does not lead to link-local, multicast or metadata addresses; list the address itself for
+    /// A listed *name* still cannot resolve to link-local, multicast or metadata addresses; list the address itself for
     /// those.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ pub trait Forgets: Sync {
     /// Deletes one fact; returns whether it existed. Another owner's counts as absent.
     ///
     /// # Errors
-    /// The service's; `outcome_unknown` if it may have been deleted.
+    /// The service's errors; `outcome_unknown` if it may have been deleted.
     fn forget_one(&self, id: &FactId) -> impl Future<Output = Result<bool>> + Send;
 
     /// Deletes every fact.
