@@ -204,7 +204,7 @@ impl Reading<'_, '_> {
         0
     }
 
-    /// The list of a GROUP BY: sets in sets are lists of columns. The token after it.
+    /// The list of a GROUP BY: sets in sets are lists of columns. Returns the token after it.
     fn grouping_sets(&mut self, first: usize, inner: bool) -> usize {
         let mut at = first;
         loop {

@@ -130,7 +130,7 @@ impl Reading<'_, '_> {
         0
     }
 
-    /// `ALTER VIEW`, `ALTER TYPE … ATTRIBUTE`: as of a table, which the engine allows as well.
+    /// `ALTER VIEW`, `ALTER TYPE … ATTRIBUTE`: read as for a table, which the engine allows too.
     fn altered(&mut self) -> usize {
         let kind = self.words(1, "materialized view").or_else(|| self.words(1, "view|index"));
         let attributes = self.one_of(1, &["type"])

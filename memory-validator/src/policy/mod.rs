@@ -164,7 +164,7 @@ impl Policy {
         self
     }
 
-    /// Takes a function from the list.
+    /// Removes a function from the list.
     #[must_use]
     pub fn without_function(mut self, name: &str) -> Self {
         self.functions.remove(&name.to_ascii_lowercase());
@@ -178,7 +178,7 @@ impl Policy {
         self
     }
 
-    /// Takes a kind of statement from the list.
+    /// Removes a kind of statement from the list.
     #[must_use]
     pub fn without_statement(mut self, kind: StatementKind) -> Self {
         self.statements.remove(&kind);

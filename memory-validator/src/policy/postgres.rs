@@ -101,7 +101,7 @@ const FUNCTIONS: &[&str] = &[
     "nextval currval lastval setval",
     // About a value.
     "pg_typeof pg_column_size pg_size_pretty pg_size_bytes hashtext hashtextextended collation_for pg_collation_for current_user session_user current_role user current_schema",
-    // No functions: so the portable grammar reads `ARRAY(SELECT …)`, `ROW(…)` and `PARTITION BY RANGE (…)`.
+    // Not functions: the portable grammar reads `ARRAY(SELECT …)`, `ROW(…)` and `PARTITION BY RANGE (…)` as calls.
     "array range list hash row",
     // Casts written as calls.
     "text varchar char int2 int4 int8 float4 float8 numeric bool date time timestamp timestamptz timetz interval jsonb uuid \
@@ -187,7 +187,7 @@ pub(crate) fn is_denied_function(name: &str) -> bool {
         || name.ends_with("_privilege")
 }
 
-/// Functions that a text or a number names a sequence to, perhaps another scope's.
+/// Functions that take a sequence as a text or a number, which may be another scope's.
 pub(crate) const OF_SEQUENCES: &[&str] = &["nextval", "currval", "setval"];
 
 /// Whether a name must not follow a value, `(value).name`: the engine takes it for a call of a function or for a cast to

@@ -40,7 +40,7 @@ impl<'p> Judge<'p> {
         self.ctes.len()
     }
 
-    /// Makes one seen from here on.
+    /// Makes one visible from here on.
     pub(crate) fn see(&mut self, cte: String) {
         *self.visible.entry(cte.clone()).or_default() += 1;
         self.ctes.push(cte);

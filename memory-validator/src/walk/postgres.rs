@@ -105,7 +105,7 @@ struct Place {
 struct Walk<'p> {
     tree: &'p Tree,
     judge: Judge<'p>,
-    /// The type that the last call of a sequence's function names its literal with.
+    /// The `regclass` to which the last call of a sequence function casts its literal.
     of_sequence: Option<usize>,
 }
 
