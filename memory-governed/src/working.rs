@@ -91,7 +91,7 @@ impl WorkingMemory {
     /// The last notes of an agent's run, oldest first: at most 200.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn notes(&self, agent: &str, run: &str) -> Result<Vec<StoredNote>> {
         let rows = self
             .0

@@ -62,7 +62,7 @@ impl Ledger {
     /// The digest of the live tables.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn digest(&self) -> Result<String> {
         live_digest(&self.0.plain()).await
     }

@@ -34,7 +34,7 @@ impl Ledger {
     /// The end of the ledger, to be kept elsewhere.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn anchor(&self) -> Result<Anchor> {
         head(&self.0.plain()).await
     }

@@ -119,7 +119,7 @@ impl Inputter {
     /// failed too often is given up until a rebuild.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn retry_failed(&self) -> Result<Vec<(Bucket, String)>> {
         // Usually there is nothing to do, which needs no lock.
         let due = "SELECT 1 FROM event_projection WHERE status = 'failed' AND next_attempt_at <= ? LIMIT 1";

@@ -109,7 +109,7 @@ impl PromotionPipeline {
     /// ends.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn held(&self) -> Result<Option<Held>> {
         let sql = "SELECT count(*), coalesce(max(lease_until), 0) FROM notes WHERE state = 'leased' AND lease_until > ?";
         let found = self.space.plain().one(sql, &[int(self.now().as_millis())]).await?;
@@ -139,7 +139,7 @@ impl PromotionPipeline {
     /// stored.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn rehearse(&self, note: &Note) -> Result<Promotion> {
         let context = context(&self.space.plain(), note).await?;
         let mut promotion = Promotion::of(note);

@@ -113,7 +113,7 @@ impl PendingMemoryQueue {
     /// Deferred writes in this state, oldest first: at most `limit`.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn list(&self, status: PendingStatus, limit: usize) -> Result<Vec<Pending>> {
         let sql =
             format!("SELECT {COLUMNS} FROM pending_memory_events WHERE status = ? ORDER BY seq LIMIT ?");
@@ -124,7 +124,7 @@ impl PendingMemoryQueue {
     /// Deferred writes that nobody has decided, oldest first: at most `limit`, and only this agent's if one is given.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn undecided(&self, agent: Option<&str>, limit: usize) -> Result<Vec<Pending>> {
         let (mut of, mut args) = ("", Vec::new());
         if let Some(agent) = agent {
@@ -141,7 +141,7 @@ impl PendingMemoryQueue {
     /// One deferred write.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn show(&self, id: &str) -> Result<Option<Pending>> {
         find(&self.space.plain(), id).await
     }
@@ -195,7 +195,7 @@ impl PendingMemoryQueue {
     /// that none is passed over forever.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn replay(&self, changed_rows: Vec<(Bucket, String)>) -> Result<Vec<Outcome>> {
         let (mut rows, mut outcomes) = (changed_rows, Vec::new());
         let mut left = self.space.options().replay_limit;
