@@ -118,7 +118,7 @@ impl AgentMemory {
     /// The memories with these ids, of either kind; unknown ids are left out.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn nodes(&self, ids: &[String]) -> Result<Vec<Node>> {
         self.graphs.nodes(&self.agent, ids).await
     }
@@ -126,7 +126,7 @@ impl AgentMemory {
     /// How much the agent remembers.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn stats(&self) -> Result<Stats> {
         let counts = self.graphs.counts(&self.agent).await?;
         Ok(Stats { counts, revision: self.graphs.revision(&self.agent).await? })

@@ -89,7 +89,7 @@ impl Sessions {
     /// The sessions, most recently used first, then by id.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn list(&self) -> Result<Vec<SessionSummary>> {
         let plain = self.tables.plain();
         let mut agents: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -121,7 +121,7 @@ impl Sessions {
     /// How many live entries each agent has, by name.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn agent_counts(&self) -> Result<Vec<(Agent, u64)>> {
         let query = format!(
             "SELECT agent_id, count(*) FROM session_entries WHERE {LIVE} GROUP BY agent_id ORDER BY agent_id"
@@ -133,7 +133,7 @@ impl Sessions {
     /// Removes sessions with their entries. Returns how many there were.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn remove(&self, session_ids: &[String]) -> Result<u64> {
         let tx = begin(&self.tables).await?;
         let removed = async {
@@ -153,7 +153,7 @@ impl Sessions {
     /// Removes the entries that have expired, to make room; they are in no answer either way. Returns how many.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn purge(&self) -> Result<u64> {
         let now = [int(self.clock.now().as_millis())];
         self.tables.plain().exec("DELETE FROM session_entries WHERE expires_ms <= ?", &now).await
