@@ -83,7 +83,7 @@ impl Authority {
         Ok(caller)
     }
 
-    /// Whether a connection that this token opened may stay open. It may also while tokens cannot be checked.
+    /// Whether a connection that this token opened may stay open. While tokens cannot be checked, it may.
     pub fn holds(&self, text: &str) -> bool {
         self.holder(text).map_or_else(|error| error.kind() == ErrorKind::Unavailable, |_| true)
     }

@@ -12,7 +12,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules of this configuration, of which the backend with this name is served.
+    /// The rules of this configuration; of its backends, the one with this name is served.
     #[must_use]
     pub fn new(config: Option<Config>, served: Option<String>) -> Self {
         Self { config, served }

@@ -128,7 +128,7 @@ impl Need {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Level {
-    /// Stored entries come back, in their own scope, as long as they live.
+    /// Stored entries can be read back, in their own scope, until they expire.
     Store,
     /// Entries are found by words or by meaning.
     Find,
@@ -137,7 +137,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Every level, the first first.
+    /// Every level, lowest first.
     pub const ALL: [Self; 3] = [Self::Store, Self::Find, Self::Share];
 
     /// `store`, `find` or `share`.

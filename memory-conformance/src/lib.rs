@@ -1,9 +1,9 @@
-//! The suite that holds every backend to the same rules.
+//! The conformance suite that holds every backend to the same rules.
 //!
-//! The rules for backends are numbered in `docs/spec/backend.md`, those for SQL in `docs/spec/sql.md`, and those
-//! for the conversational layer in `docs/spec/layer.md`. This crate is one table of [cases](cases::all). Each case
-//! proves some of the rules on any [`Provider`](memory_core::Provider). A vendor writes a [`Harness`], which opens
-//! the provider with what a [`Fixture`] brings, and runs the suite in one of two ways:
+//! The rules for backends are numbered in `docs/spec/backend.md`, those for SQL in `docs/spec/sql.md`, and those for
+//! the conversational layer in `docs/spec/layer.md`. This crate is one table of [cases](cases::all), each of which
+//! proves some of the rules on any [`Provider`](memory_core::Provider). A vendor writes a [`Harness`], which opens the
+//! provider with the parts of a [`Fixture`], and runs the suite in one of two ways:
 //!
 //! - [`conformance_tests!`] makes a test for every case, with names, filters and a strict list of
 //!   [expected failures](ExpectedFailures);
@@ -43,7 +43,7 @@
 //! - `mutants`: providers with one defect each, most of them based on the reference provider. Tests of this crate fail
 //!   if a mutant passes every case, or if a case catches no mutant. Vendors do not need them.
 //! - `governed`: the cases about shared state of several agents, which run the stages of `memory-governed` over the
-//!   provider. A vendor needs them only to say that shared state works on its store.
+//!   provider. A vendor needs them only to claim that shared state works on its store.
 //! - `hierarchical`: the cases about sessions and graphs of agents, which run `memory-hierarchical` over the provider.
 
 pub mod case;

@@ -8,20 +8,20 @@ use std::collections::{BTreeSet, HashSet};
 /// What one operation did, as seen by its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Read this value; `None`: absent.
+    /// Read this value; `None` if absent.
     Read(Option<i64>),
     /// Wrote this value unconditionally.
     Write(i64),
     /// Wrote `to` after finding `from`.
     Swap {
-        /// The expected value; `None`: absent.
+        /// The expected value; `None` if absent.
         from: Option<i64>,
         /// What was written.
         to: i64,
     },
     /// Did not write, because it did not find `from`.
     SwapRefused {
-        /// The expected value; `None`: absent.
+        /// The expected value; `None` if absent.
         from: Option<i64>,
     },
     /// Added `by`, with absent counting as 0, and got `to`.

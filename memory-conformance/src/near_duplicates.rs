@@ -1,7 +1,7 @@
-//! Thousands of writes with known near-duplicates: what a search folds, and what that costs.
+//! Thousands of writes with known near-duplicates: what a search folds, and the cost.
 //!
 //! Groups of entries are written by single sets and by bulk inserts; the members of a group reorder the first one's
-//! words, or add or exchange one. Searches must fold exactly these, whatever the number of entries, also after
+//! words, or add or replace one. Searches must fold exactly these, however many entries there are, and also after
 //! overwrites, deletes, expiries and failed embeddings. A case runs it with a few hundred writes; [`run`] takes any
 //! number.
 

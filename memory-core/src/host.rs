@@ -71,7 +71,7 @@ impl HostTables {
     /// Whether a table of this name exists, or all of several separated by commas. Creates nothing.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn has(&self, table: &str) -> Result<bool> {
         match self.plain().query(&format!("SELECT 1 FROM {table} LIMIT 0"), &[]).await {
             Ok(_) => Ok(true),
@@ -84,7 +84,7 @@ impl HostTables {
     /// triggers from it, so with a trigger the answer is no. Creates nothing.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn has_all(&self, statements: &[String]) -> Result<bool> {
         const WORDS: [&str; 9] = ["CREATE", "OR", "REPLACE", "TABLE", "VIEW", "INDEX", "IF", "NOT", "EXISTS"];
         let name = |statement: &String| {

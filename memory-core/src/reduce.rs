@@ -129,7 +129,7 @@ impl From<JsonError> for ReduceError {
 ///
 /// # Behavior
 /// - Pure: equal inputs give equal results on every backend.
-/// - The cost is proportional to the length of both texts, times the logarithm for looking up names.
+/// - The cost is proportional to the length of both texts, times a logarithmic factor for looking up names.
 ///
 /// ```
 /// use memory_core::json::Json;

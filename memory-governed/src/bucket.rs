@@ -95,7 +95,7 @@ impl Operation {
         }
     }
 
-    /// Whether it ends or reopens a row, and so needs to know for certain which row is meant.
+    /// Whether it ends or reopens a row, so that it must be certain which row is meant.
     #[must_use]
     pub const fn is_lifecycle(self) -> bool {
         matches!(self, Self::Resolve | Self::Invalidate | Self::Reopen)

@@ -1,4 +1,4 @@
-//! The resolver of [`resolve`](crate::resolve), over the rows that a store has.
+//! The resolver of [`resolve`](crate::resolve), over the rows of a store.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

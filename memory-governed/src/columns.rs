@@ -5,7 +5,7 @@ use crate::bucket::Bucket;
 /// What a member holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Text with something in it.
+    /// Text that is not blank.
     Text,
     /// The id of a row.
     Id,

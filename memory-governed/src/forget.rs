@@ -23,7 +23,7 @@ const PAGE: u64 = 500;
 /// Why a deferred write needs a person once a row that it may have meant is forgotten.
 const REVIEW: &str = "a row that it may have meant was forgotten; what is left is no proof";
 
-/// What was forgotten, each under the name that it had.
+/// What was forgotten, each by the name it had.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Forgotten {
@@ -47,7 +47,7 @@ impl Forgotten {
     }
 }
 
-/// Forgets notes and rows: each call is one transaction, and leaves a tombstone for everything that it erased.
+/// Forgets notes and rows. Each call is one transaction, and leaves a tombstone for everything it erased.
 ///
 /// What an event says is erased in the ledger itself, which keeps its digest, so that the chain still verifies. From
 /// then on, the rows are what the rest of the ledger gives, now and after a rebuild.
@@ -78,7 +78,7 @@ impl Eraser {
     /// Otherwise as [`note`](Self::note).
     ///
     /// # Errors
-    /// `forbidden` without authority; the store's.
+    /// `forbidden` without authority; the store's errors.
     pub async fn row(&self, bucket: Bucket, id: &str, by: &Actor, is_trial: bool) -> Result<Forgotten> {
         let mut erasure = Erasure::begin(&self.0, by).await?;
         let done = erasure.row(bucket, id).await;
@@ -89,7 +89,7 @@ impl Eraser {
 /// Which parts of an event to erase.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Parts {
-    /// The words behind it, and why they were bound.
+    /// The words behind it, and why it was bound.
     Words,
     /// Also what it says about its row.
     Content,
@@ -101,7 +101,7 @@ struct Erasure<'a> {
     tx: Session<'a>,
     by: &'a Actor,
     done: Forgotten,
-    /// Rows that are to go.
+    /// Rows to be removed.
     queue: BTreeSet<(Bucket, String)>,
     /// Rows to rebuild.
     touched: BTreeSet<(Bucket, String)>,
@@ -365,8 +365,8 @@ impl<'a> Erasure<'a> {
         self.bury("pending", pending_id, None, None).await
     }
 
-    /// Removes forgotten rows from deferred writes. The loss of a candidate must not bind anything, nor must a revision
-    /// that its row no longer has.
+    /// Removes forgotten rows from deferred writes. Losing a candidate must not bind anything, and neither must a
+    /// revision that its row no longer has.
     async fn renew_pending(&mut self) -> Result<()> {
         let mut last = 0;
         loop {
@@ -458,7 +458,7 @@ fn depends(members: &BTreeMap<String, Value>, bucket: Bucket, id: &str, is_share
     })
 }
 
-/// Whether a text among a value has an id as a whole token.
+/// Whether a text within a value contains an id as a whole token.
 fn tells_of(value: &Value, id: &str) -> bool {
     match value {
         Value::String(text) => occurs(text, id),
@@ -473,7 +473,7 @@ fn is_evidence(of: &SourceRef, id: &str) -> bool {
     of.candidates.iter().any(|one| one.id == id) || occurs(&of.reason, id)
 }
 
-/// Whether an id cannot be an ordinary word, so that a text that has it means the row.
+/// Whether an id cannot be an ordinary word, so that a text that contains it means the row.
 fn is_distinctive(id: &str) -> bool {
     id.contains(['_', '-'])
 }

@@ -3,8 +3,8 @@
 //!
 //! The stages, each with one job:
 //! - [`WorkingMemory`] keeps notes, private to an agent and its run.
-//! - [`PromotionPipeline`] takes one note after another: an [`Interpreter`] says what it asks for, a [`Resolver`] which
-//!   row it means.
+//! - [`PromotionPipeline`] takes one note after another: an [`Interpreter`] says what it asks for, and a [`Resolver`]
+//!   which row it means.
 //! - [`Inputter`] is the only way to shared state: it appends to the ledger, and in the same transaction
 //!   [`SharedMemoryWriter`] projects the event into the tables that others read.
 //! - [`PendingMemoryQueue`] holds what is uncertain; [`Review`] lets people decide.

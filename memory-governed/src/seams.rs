@@ -10,7 +10,7 @@ use crate::request::WriteRequest;
 /// Another name of a row, and how far the one who gave it is trusted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Alias {
-    /// In lower case, white space joined.
+    /// In lower case, with white space collapsed.
     pub alias: String,
     /// The trust of the writer who gave it.
     pub trust: Trust,

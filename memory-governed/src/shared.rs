@@ -58,7 +58,7 @@ impl SharedMemory {
     /// The rows of a bucket that have not ended, by id; with `ended`, all rows.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn bucket(&self, bucket: Bucket, ended: bool) -> Result<Vec<Row>> {
         let mut found = all_rows(&self.0.plain(), bucket).await?;
         found.retain(|row| ended || row.is_live());
@@ -68,7 +68,7 @@ impl SharedMemory {
     /// One row.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn row(&self, bucket: Bucket, id: &str) -> Result<Option<Row>> {
         read(&self.0.plain(), bucket, id).await
     }
@@ -77,7 +77,7 @@ impl SharedMemory {
     /// a rebuild costs.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn as_of(&self, bucket: Bucket, at: AsOf) -> Result<Vec<Row>> {
         let take = |event: &Event| {
             at.recorded.is_none_or(|known| event.recorded_at <= known)
@@ -90,7 +90,7 @@ impl SharedMemory {
     /// The history of a row: its events with their notes, scores and writers, and what depends on it.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn why(&self, bucket: Bucket, id: &str) -> Result<Why> {
         let session = self.0.plain();
         let sql = format!(
@@ -108,7 +108,7 @@ impl SharedMemory {
     /// The rows that refer to a row by its id, directly or through others: what a wrong row may have misled.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn dependents(&self, id: &str) -> Result<Vec<(Bucket, String)>> {
         let all = every_row(&self.0.plain()).await?;
         let (mut found, mut ask) = (BTreeSet::new(), VecDeque::from([id.to_owned()]));
@@ -137,7 +137,7 @@ fn refers(row: &Row, id: &str) -> bool {
     row.superseded_by.as_deref() == Some(id) || row.fields.values().any(|value| names(value, id))
 }
 
-/// Whether a value is this id, or has it within.
+/// Whether a value is this id or contains it.
 pub(crate) fn names(value: &Value, id: &str) -> bool {
     match value {
         Value::String(text) => text == id,

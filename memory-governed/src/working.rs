@@ -30,7 +30,7 @@ pub struct StoredNote {
     pub result: Option<String>,
 }
 
-/// Where agents and tools write notes down. Nothing here is shared.
+/// Where agents and tools write down notes. Nothing here is shared.
 #[derive(Clone, Debug)]
 pub struct WorkingMemory(Space);
 
@@ -45,7 +45,7 @@ impl WorkingMemory {
     /// the future counts as now.
     ///
     /// # Errors
-    /// `invalid_argument` for a blank note or one with a NUL character, `too_large` beyond 16 KiB; the store's.
+    /// `invalid_argument` for a blank note or one with a NUL character, `too_large` beyond 16 KiB; the store's errors.
     pub async fn note(
         &self,
         actor: &Actor,
@@ -91,7 +91,7 @@ impl WorkingMemory {
     /// The last notes of an agent's run, oldest first: at most 200.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn notes(&self, agent: &str, run: &str) -> Result<Vec<StoredNote>> {
         let rows = self
             .0

@@ -43,7 +43,7 @@ pub fn check_entity(name: &str) -> Result<()> {
     short("entity_name", name)
 }
 
-/// The error of an edge that ends at a memory which the agent does not have, or has only as one of the other kind.
+/// The error for an edge that ends at a memory which the agent does not have, or has only as the other kind.
 #[must_use]
 pub fn missing_end(id: &str, kind: &str) -> Error {
     Error::not_found(format!(

@@ -45,8 +45,8 @@ impl Agent {
     }
 }
 
-/// Ends of lines, changes of direction, and spaces without width: names that hold them look like others. Joiners stay, since words of
-/// some scripts need them.
+/// Line ends, direction marks, and spaces without width: names that contain them look like others. Joiners are allowed,
+/// since words of some scripts need them.
 const fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
@@ -147,7 +147,7 @@ pub struct SimilarTo {
     pub metadata: Value,
 }
 
-/// A semantic memory was drawn from an episodic one.
+/// A semantic memory was derived from an episodic one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DerivesFrom {
     /// A semantic memory.

@@ -97,7 +97,7 @@ impl Table {
 /// Some rows of a table, in an order.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    /// Which of them, and their order.
+    /// Which rows, and their order.
     pub order: Order<'a>,
     /// Only those after this key; empty for all.
     pub after: &'a [&'a str],
@@ -289,7 +289,7 @@ fn real(number: f64) -> Result<SqlValue> {
     if number.is_nan() {
         return Err(Error::invalid("a number of a memory or an edge is not a number; give one from 0 to 1"));
     }
-    // SQLite keeps no sign of a zero; no store does then.
+    // SQLite does not keep the sign of a zero, so no store does.
     Ok(SqlValue::Real(number + 0.0))
 }
 

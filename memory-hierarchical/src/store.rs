@@ -66,55 +66,55 @@ pub trait GraphStore: fmt::Debug + Send + Sync {
     /// other.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn write(&self, agent: &Agent) -> Result<Box<dyn GraphWrite + '_>>;
 
     /// The rows of a table that have one of these ids in a column of its [key](Table::key), in no particular order.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn at(&self, agent: &Agent, table: Table, column: &'static str, ids: &[&str]) -> Result<Vec<Row>>;
 
     /// How many edges of a table a memory has.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn degree(&self, agent: &Agent, table: Table, direction: Direction, id: &str) -> Result<u64>;
 
     /// Rows of a table, each with the revision that added it. They are fewer than the limit only if no more follow.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn page(&self, agent: &Agent, table: Table, page: Page<'_>) -> Result<Vec<(u64, Row)>>;
 
     /// The size of the agent's graph.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn counts(&self, agent: &Agent) -> Result<Counts>;
 
     /// A number that grows with every committed write that changes the agent's graph; 0 for a graph that was never written.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn revision(&self, agent: &Agent) -> Result<u64>;
 
     /// What became of the agent's graph since a revision, at one moment.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn changes(&self, agent: &Agent, since: u64) -> Result<Changes>;
 
     /// The agents that have a graph, by name.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn agents(&self) -> Result<Vec<Agent>>;
 
     /// The memories with these ids, of either kind, in no particular order; unknown ids are left out.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn nodes(&self, agent: &Agent, ids: &[String]) -> Result<Vec<Node>> {
         let (ids, mut nodes) = (distinct(ids), Vec::new());
         for table in Table::NODES {
@@ -129,7 +129,7 @@ pub trait GraphStore: fmt::Debug + Send + Sync {
     /// The edges of these kinds at these memories, ordered by kind, source and target.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn edges(
         &self,
         agent: &Agent,
@@ -213,13 +213,13 @@ pub trait GraphWrite: Send {
     /// Removes the whole graph.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn clear(&mut self) -> Result<()>;
 
     /// Which of these ids a table of memories has, seen from within the transaction.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn held(&mut self, table: Table, ids: &BTreeSet<&str>) -> Result<HashSet<String>>;
 
     /// Stores rows; those whose key is taken in their table are left out. Returns how many it stored.
@@ -231,13 +231,13 @@ pub trait GraphWrite: Send {
     /// Makes everything visible at once.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn commit(self: Box<Self>) -> Result<()>;
 
     /// Undoes everything.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn rollback(self: Box<Self>) -> Result<()>;
 
     /// Stores rows; a memory whose id is taken, among both kinds, is skipped, and so is an edge between two that have one.
@@ -297,7 +297,7 @@ pub trait GraphWrite: Send {
     /// Refuses edges whose ends the agent does not have.
     ///
     /// # Errors
-    /// `not_found`, naming the id; the store's.
+    /// `not_found`, naming the id; the store's errors.
     async fn check_ends(&mut self, kind: EdgeKind, rows: &[Values]) -> Result<()> {
         let end = |column| rows.iter().map(move |row| text_at(row, column));
         for (table, name) in [(Table::Episodic, "episodic"), (Table::Semantic, "semantic")] {
@@ -319,7 +319,7 @@ pub trait GraphWrite: Send {
     /// Which of these ids are taken in the agent's graph, seen from within the transaction.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn taken(&mut self, ids: &[String]) -> Result<Vec<String>> {
         let (ids, mut taken) = (ids.iter().map(String::as_str).collect(), Vec::new());
         for table in Table::NODES {

@@ -218,11 +218,10 @@ impl HttpClient {
     /// Makes a call; a status other than 2xx is an error.
     ///
     /// # Errors
-    /// As [`HttpClient::exchange`], and by status: 401 `unauthenticated`, 402 `quota_exceeded`, 403
-    /// `forbidden`, 404 `not_found`, 408 and 504 `timeout`, 409 `conflict`, 413 `too_large`, 429
-    /// `rate_limited` with what `Retry-After` asks, other 4xx `invalid_argument`, 5xx `unavailable`,
-    /// 3xx `egress_denied`; `details.status` has the number. For what must not happen twice, every 5xx
-    /// but 501 and 505 is `outcome_unknown`.
+    /// Those of [`HttpClient::exchange`], and by status: 401 `unauthenticated`, 402 `quota_exceeded`, 403 `forbidden`,
+    /// 404 `not_found`, 408 and 504 `timeout`, 409 `conflict`, 413 `too_large`, 429 `rate_limited` with the time from
+    /// `Retry-After`, other 4xx `invalid_argument`, 5xx `unavailable`, 3xx `egress_denied`; `details.status` has the
+    /// number. For calls that must not happen twice, every 5xx except 501 and 505 is `outcome_unknown`.
     pub async fn request(&self, call: Call) -> Result<Reply> {
         let reply = self.exchange(call).await?;
         match reply.error() {
@@ -235,9 +234,9 @@ impl HttpClient {
     /// [`Reply::error`] is the error that [`HttpClient::request`] would return.
     ///
     /// # Errors
-    /// `egress_denied` if the policy refuses; `too_large` for a request over its cap, or such a reply to a call that
-    /// changes nothing; `unavailable` without a connection, or with an untrusted certificate, a broken reply or an open
-    /// breaker; `timeout`; `outcome_unknown` if the reply to a call that must not happen twice is lost.
+    /// `egress_denied` if the policy refuses; `too_large` for a request over its cap, or for such a reply to a call
+    /// that changes nothing; `unavailable` without a connection, or with an untrusted certificate, a broken reply or an
+    /// open breaker; `timeout`; `outcome_unknown` if the reply to a call that must not happen twice is lost.
     pub async fn exchange(&self, call: Call) -> Result<Reply> {
         let span = tracing::debug_span!(
             "http_call",
@@ -312,7 +311,7 @@ impl HttpClient {
         }
     }
 
-    /// Makes a call once, without repeats, whose body is `upload`, and returns the reply whatever its status.
+    /// Makes a call with the body `upload`, only once, and returns the reply whatever its status.
     ///
     /// # Errors
     /// As [`HttpClient::exchange`].
@@ -322,8 +321,8 @@ impl HttpClient {
         self.once(&call, &unsent, self.attempt(&call, listed, Some(upload), &unsent)).await
     }
 
-    /// Makes a call once, without repeats, and returns the reply before its body has come. The call's timeout is for all
-    /// until then; between two parts of the body, the client's idle timeout.
+    /// Makes a call only once, and returns the reply before its body has arrived. The call's timeout covers everything
+    /// up to then; the client's idle timeout applies between parts of the body.
     ///
     /// # Errors
     /// As [`HttpClient::exchange`].
@@ -381,7 +380,7 @@ impl HttpClient {
         } else if !call.body.is_empty() {
             request = request.body(unsent.watch(call.body.clone().into()));
         } else {
-            // The transport asks for no body, so nothing would tell that it began.
+            // The transport asks for no body, so nothing would show that it began.
             unsent.claim();
             if !matches!(call.method, Method::Get | Method::Delete) {
                 request = request.body(call.body.clone());

@@ -1,8 +1,8 @@
-//! The one HTTP client of the workspace. Whatever it is asked to call, it reaches only what the operator allows, every
+//! The only HTTP client of the workspace. Whatever it is asked to call, it reaches only what the operator allows, every
 //! call ends, and it reveals nothing of its contents.
 //!
-//! - **Egress**: [`EgressPolicy`] allows public addresses by https, and other hosts only if listed. Names are judged by
-//!   the address used for connecting, so a second DNS answer cannot differ. Redirects and proxies are not followed.
+//! - **Egress**: [`EgressPolicy`] allows public addresses over https, and other hosts only if listed. Names are judged
+//!   by the address used for connecting, so a second DNS answer cannot differ. Redirects and proxies are not followed.
 //! - **Limits**: bytes of requests and of decompressed replies are counted while streaming; there are timeouts for
 //!   connecting and for silence, and an overall deadline: [`Limits`].
 //! - **Retries**: each call declares whether it may be repeated ([`CallKind`]); waits are jittered and honour

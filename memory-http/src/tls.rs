@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 
-/// Trusts the system's roots alone. Reading and parsing them takes milliseconds, so a process does it once.
+/// Trusts only the system's roots. Reading and parsing them takes milliseconds, so a process does it once.
 static SYSTEM: OnceLock<ClientConfig> = OnceLock::new();
 
 /// TLS 1.2 and 1.3 with the system's roots and `extra` ones.

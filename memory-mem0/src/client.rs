@@ -1,4 +1,4 @@
-//! Calls to mem0, with the header and key that its flavour takes.
+//! Calls to mem0, with the header and key that the flavour requires.
 
 use memory_core::{Error, Result, Secret};
 use memory_http::service::{Connection, Owner, Request};

@@ -59,11 +59,11 @@ pub struct Mem0Options {
     pub tenant_key_env: Option<String>,
     /// The files with these keys, such as `/run/secrets/{tenant}.key`. Set at most one of these two.
     pub tenant_key_file: Option<PathBuf>,
-    /// With `tenancy = "shared_key_with_prefix"`: what every id of a tenant begins with, such as `acme-{tenant}.`.
+    /// With `tenancy = "shared_key_with_prefix"`: the prefix of every id of a tenant, such as `acme-{tenant}.`.
     pub prefix: Option<String>,
-    /// The name under which a run may bring a key of its own.
+    /// The name under which a run may bring its own key.
     pub run_credential: Option<String>,
-    /// A PEM file with root certificates to trust besides the system's.
+    /// A PEM file with root certificates to trust in addition to the system's.
     pub ca_file: Option<PathBuf>,
     /// Deadline of one call except `add`, retries included, in milliseconds: 1 to 600,000. Default: 30,000.
     #[serde(default = "default_timeout_ms")]

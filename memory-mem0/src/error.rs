@@ -83,7 +83,7 @@ pub(crate) fn error_of(reply: &Reply, flavour: Flavour) -> Option<Error> {
                 }
             },
         ),
-        // The Platform uses these two statuses with meanings of its own, as its client shows.
+        // The Platform gives these two statuses meanings of its own, as its client shows.
         (413, _) if flavour == Flavour::Platform => Error::quota_exceeded(
             "the mem0 Platform refuses more: the account's quota is used up, or the request is too large; look at its dashboard",
         ),

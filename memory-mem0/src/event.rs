@@ -1,5 +1,5 @@
-//! Events of the Platform. It reports any event to whoever knows its id. The id that callers get is therefore bound to
-//! the scope: it carries a proof that it was issued for this scope and key.
+//! Events of the Platform. It reports any event to anyone who knows its id, so the id that callers get is bound to the
+//! scope: it carries a proof that it was issued for this scope and key.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use memory_core::layer::EventId;

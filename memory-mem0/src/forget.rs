@@ -60,8 +60,8 @@ impl Session<'_> {
         Ok(row.user_id.as_deref() == Some(self.owner.id()))
     }
 
-    /// Sends a deletion; what may have happened all the same is `outcome_unknown`. Two statuses have meanings of their
-    /// own, so they are no errors here.
+    /// Sends a deletion; if it may have happened anyway, the error is `outcome_unknown`. Two statuses have special
+    /// meanings and are not errors here.
     async fn delete(&self, request: Request<'_>) -> Result<Reply> {
         let deleted = self.exchange(request.kind(CallKind::Idempotent)).await.and_then(|reply| {
             let error = self.client.error_of(&reply).filter(|_| !matches!(reply.status(), 403 | 404));
@@ -154,7 +154,7 @@ impl Forgets for Session<'_> {
     }
 }
 
-/// The error of a look at what is left after a deletion that was accepted.
+/// The error if checking what is left fails after an accepted deletion.
 fn unconfirmed(error: Error) -> Error {
     some_may_remain(SERVICE, None).with_source(error)
 }

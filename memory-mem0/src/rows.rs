@@ -57,7 +57,7 @@ pub(crate) struct Row {
 #[derive(Deserialize)]
 pub(crate) struct Rows {
     pub(crate) results: Vec<Row>,
-    /// The URL of the next page, which is never followed. It only says that there is more.
+    /// The URL of the next page. It is never followed; it only says that there is more.
     #[serde(default)]
     pub(crate) next: Option<Value>,
 }

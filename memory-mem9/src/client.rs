@@ -21,8 +21,8 @@ impl Client {
         Connection::new(http, Endpoint::parse(&options.base_url)?, options.max_reply_bytes).map(Self)
     }
 
-    /// Makes a call and returns its reply, whatever the status.
-    /// Fails as [`HttpClient::exchange`]; `invalid_argument` for a key of a chain of spaces.
+    /// Makes a call and returns its reply, whatever the status. Fails as [`HttpClient::exchange`] does;
+    /// `invalid_argument` for a key of a chain of spaces.
     pub(crate) async fn exchange(&self, request: Request<'_>, key: Option<&Secret>) -> Result<Reply> {
         let credential = |key: &Secret| {
             check_key(key)?;

@@ -2,8 +2,8 @@
 //! configuration must say `preview = true`.
 //!
 //! At mem9 a key *is* a space, and within a space only `agent_id` separates memories: mem9 ignores `session_id` when it
-//! searches and when new facts replace old ones. So each tenant has a key of its own, unless the operator says
-//! otherwise, and a scope is an `agent_id`.
+//! searches and when new facts replace old ones. So each tenant has its own key, unless the operator says otherwise,
+//! and a scope is an `agent_id`.
 //!
 //! ```no_run
 //! # use std::sync::Arc;

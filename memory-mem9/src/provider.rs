@@ -1,4 +1,4 @@
-//! The provider: what is served, and whether it can be served now.
+//! The provider: what it serves, and whether it can be served now.
 
 use std::fmt;
 use std::sync::Arc;

@@ -38,7 +38,7 @@ pub(crate) struct Rows {
     pub(crate) total: Option<u64>,
 }
 
-/// mem9 is written in Go, which writes an empty list as `null` where nothing was put into it.
+/// mem9 is written in Go, which encodes a list that was never filled as `null`.
 fn null_is_empty<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Row>, D::Error> {
     Ok(Option::deserialize(input)?.unwrap_or_default())
 }

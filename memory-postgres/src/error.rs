@@ -83,7 +83,7 @@ const LATER: Retry = Retry::After(Duration::from_secs(1));
 /// The SQLSTATE raised by our function `check_run`.
 const RUN_ENDED: &str = "ME001";
 
-/// Also of a session that is refused since its transactions would be read-only.
+/// Also for a session that is refused because its transactions would be read-only.
 const TAKES_NO_WRITES: Verdict = (
     ErrorKind::Unavailable,
     "the PostgreSQL server is a standby, or its transactions are read-only (`default_transaction_read_only`), and nothing \

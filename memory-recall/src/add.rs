@@ -1,4 +1,4 @@
-//! Adding: which messages are new, and their writes as one.
+//! Adding: which messages are new, and writing them all at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -108,18 +108,18 @@ pub(crate) struct Confirmation<'a> {
     /// When those are confirmed, in milliseconds.
     pub(crate) at: i64,
     pub(crate) said_again: &'a [u64],
-    /// How long those last from now on, at least.
+    /// How long they must last from now on, at least.
     pub(crate) ttl: Ttl,
     pub(crate) now: Timestamp,
 }
 
-/// The writes that confirm turns, and what readers need to know about it.
+/// The writes that confirm turns, and what readers need to know about them.
 #[derive(Debug, Default)]
 pub(crate) struct Confirmed {
     pub(crate) items: Vec<NewEntry>,
     /// When each turn was confirmed.
     pub(crate) at: Vec<(u64, i64)>,
-    /// Whether one lasts longer now than readers know.
+    /// Whether one now lasts longer than readers know.
     pub(crate) prolongs: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Forgetting: the words go, a digest stays, so that the same message does not come back unasked.
+//! Forgetting: the words are removed and a digest stays, so that the same message does not come back unasked.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::store::log::{ATTEMPTS, Log, SOON, SeenHead, contended, gone, item};
 use crate::store::record::{self, Head, Known, Record};
 use crate::store::{digest, keys};
 
-/// Turns forgotten in one transaction, of all.
+/// Turns forgotten per transaction when everything is forgotten.
 const BATCH: usize = 500;
 
 impl<P: Provider> Recall<P> {
@@ -175,7 +175,7 @@ impl<P: Provider> Recall<P> {
     }
 }
 
-/// What became of a batch.
+/// The result of a batch.
 enum Batch {
     /// This many turns are forgotten, and every record before `next`.
     Done { turns: u64, next: u64 },
@@ -191,7 +191,7 @@ fn partly(forgotten: u64, error: Error) -> Error {
         .with_source(error)
 }
 
-/// The writes that leave of these records nothing but digests.
+/// The writes that reduce these records to digests.
 ///
 /// For a message with its own id, the digest of its content is kept as well, unless another message is known by that.
 /// For a derived fact that is `dropped` with its turns, the digest says so: if they are added again, it may be derived

@@ -1,4 +1,4 @@
-//! Which messages of an `add` are new, and which are known, forgotten, or another's under the same id.
+//! Which messages of an `add` are new, and which are known, forgotten, or have another message's id.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::store::digest;
 use crate::store::log::Log;
 use crate::store::record::{Known, StoredTurn};
 
-/// Digests of one row that are looked up together, at most.
+/// Most digests of one row to look up together.
 const MOST_AT_ONCE: usize = 256;
 
-/// A message that is to be kept.
+/// A message to be kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said<'a> {
     pub(crate) message: &'a Message,
@@ -38,7 +38,7 @@ pub(crate) struct Sorted<'a> {
     pub(crate) outcome: AddOutcome,
 }
 
-/// Tells new messages from those that are known, forgotten, or another's under the same id.
+/// Tells new messages from those that are known, forgotten, or have another message's id.
 pub(crate) async fn sort<'a>(
     log: &Log<'_>,
     said: &[Said<'a>],
@@ -46,7 +46,7 @@ pub(crate) async fn sort<'a>(
     contents: &[String],
     options: &AddOptions,
 ) -> Result<Sorted<'a>> {
-    // Where the first of a row has expired, the row may go on.
+    // If the first of a row has expired, the row may still go on.
     let statements = said.iter().filter(|said| is_statement(said.message));
     let statements = statements.filter_map(|said| digests.get(said.at)).collect::<Vec<_>>();
     let next: Vec<String> = statements.iter().map(|first| digest::said_anew(log.scope, first)).collect();
@@ -196,7 +196,7 @@ impl Place {
         }
     }
 
-    /// This last link of a chain, or the next one if its turn was corrected.
+    /// The last link of a chain, or the next one if its turn was corrected.
     async fn or_next(self, log: &Log<'_>, next: String, turns: &mut BTreeMap<u64, Found>) -> Result<Self> {
         turns.append(&mut turns_of(log, std::slice::from_ref(&self.known)).await?);
         let corrected = self.turn(turns).is_some_and(|found| found.turn.superseded_by.is_some());

@@ -23,7 +23,7 @@ use crate::store::record::{self, Record};
 
 /// What cursors of facts belong to.
 const FACTS: &str = "facts";
-/// Facts that are read together; an answer exceeds its limit of bytes by no more than these.
+/// Facts read together; an answer exceeds its byte limit by at most these.
 const READ_AT_ONCE: usize = 50;
 
 #[async_trait]
@@ -133,7 +133,7 @@ impl<P: Provider> Recall<P> {
         Ok(facts)
     }
 
-    /// A page of a session's facts. The index knows them, so no others are read.
+    /// A page of a session's facts. The index knows which they are, so no others are read.
     async fn of_session(
         &self,
         log: &Log<'_>,
@@ -176,7 +176,7 @@ impl<P: Provider> Recall<P> {
         }
         match ask(embedder.as_ref(), &[&masked], EmbedRole::Query).await {
             Ok(mut vectors) => vectors.pop(),
-            // In a script that the model does not know, say.
+            // For example, in a script that the model does not know.
             Err(error) if is_of_the_text(&error) => None,
             Err(error) => {
                 tracing::warn!(%error, "a question is answered without its meaning");

@@ -18,7 +18,7 @@ pub enum ConversationEntry {
     Head(ConversationHead),
     /// A turn, or a fact extracted from turns.
     Fact(Box<Fact>),
-    /// What is known of a digest.
+    /// What is known about a digest.
     Digest,
     /// What happened to turns, what was forgotten, and the progress of extraction.
     Bookkeeping,

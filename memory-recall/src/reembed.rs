@@ -28,9 +28,9 @@ pub struct TurnVectorStats {
     pub model: EmbeddingModel,
     /// All turns.
     pub turns: u64,
-    /// Those whose vectors are of another model: they are found by words alone.
+    /// Turns whose vectors are from another model: they are found by words alone.
     pub stale: u64,
-    /// Those that were stored without a vector: they are found by words alone, too.
+    /// Turns stored without a vector: they are found by words alone, too.
     pub missing: u64,
     /// The models of stale vectors, with the number of turns for each.
     pub stale_models: BTreeMap<String, u64>,
@@ -58,7 +58,7 @@ impl TurnVectors {
     /// Counts a scope's turns by the model of their vectors. Reads every turn.
     ///
     /// # Errors
-    /// The store's errors; `capability_unsupported` for one whose conversations are not this crate's.
+    /// The store's errors; `capability_unsupported` for a store whose conversations this crate does not keep.
     pub async fn stats(&self, scope: &Scope) -> Result<TurnVectorStats> {
         let log = self.recall.log(scope, Op::Facts)?;
         let model = self.embedder.model();

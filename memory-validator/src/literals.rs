@@ -20,7 +20,7 @@ pub fn without_literals(sql: &str, dialect: Dialect, mark: &str) -> String {
     for token in &lexed.tokens {
         let start = usize::try_from(token.start).unwrap_or(usize::MAX);
         if start > end {
-            // What stands between tokens is space or comment.
+            // Between tokens there is only white space or a comment.
             let between = sql.get(end..start).unwrap_or_default();
             let is_space = between.bytes().all(|byte| byte.is_ascii_whitespace());
             text.push_str(if is_space { between } else { " " });

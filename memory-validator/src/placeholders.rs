@@ -22,10 +22,10 @@ pub struct Placeholder {
 ///
 /// # Behavior
 /// - A `?` without a number takes the argument after the highest one so far.
-/// - On PostgreSQL `?` is an operator on JSON too. There a `?` by itself is a place where a value must follow (after an
-///   operator, an opening bracket, a comma, a key word), and an operator after a value: `meta ? 'key'`. So it is among
-///   other signs: `a=?`, `'%'||?||'%'`. `?|`, `?&` and `@?` are always operators, and `?-` before a
-///   space is one. Where both are wanted, `$1` leaves no doubt.
+/// - On PostgreSQL, `?` is also an operator on JSON. There, a `?` on its own is a placeholder where a value must follow
+///   (after an operator, an opening bracket, a comma, a keyword), and an operator after a value: `meta ? 'key'`. The
+///   same applies next to other signs: `a=?`, `'%'||?||'%'`. `?|`, `?&` and `@?` are always operators, and so is `?-`
+///   before a space. If both are needed, `$1` leaves no doubt.
 ///
 /// # Errors
 /// A text over a cap.
@@ -57,7 +57,7 @@ pub fn placeholders(sql: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<
             }
             _ => Vec::new(),
         };
-        // Where a value stands last, its token may be an operator's.
+        // If a value comes last, its token may be an operator's.
         let stands_last = spans.last().is_some_and(|last| last.end == offset(token.end));
         for span in spans {
             let digits = text.get(1..).filter(|_| token.kind == Kind::Parameter);
@@ -70,7 +70,7 @@ pub fn placeholders(sql: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<
     Ok(found)
 }
 
-/// A statement of PostgreSQL's with `$n` for each `?`: what is judged, and what the server runs.
+/// A PostgreSQL statement with `$n` for each `?`: what is judged, and what the server runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbered {
     text: String,
@@ -118,7 +118,7 @@ impl Numbered {
         (self.text, self.arguments)
     }
 
-    /// A refusal of the text with its place in `sql`, which the text was made of.
+    /// A refusal of the text with its position in `sql`, from which the text was made.
     #[must_use]
     pub fn refusal_in(&self, sql: &str, mut refusal: Refusal) -> Refusal {
         let offset = refusal.position.offset;
@@ -132,8 +132,8 @@ impl Numbered {
     }
 }
 
-/// Where in an operator of PostgreSQL's, which takes in every sign that it can, question marks stand for values: `a=?`,
-/// `'%'||?||'%'`. None in an operator that has one by itself.
+/// Where question marks stand for values within a PostgreSQL operator, which includes every sign that it can: `a=?`,
+/// `'%'||?||'%'`. None in an operator that itself contains one.
 fn within_operator(text: &str, after_value: bool) -> impl Iterator<Item = usize> {
     let mut value = after_value;
     let mut places = Vec::new();
@@ -161,7 +161,7 @@ fn ends_value(lexed: &Lexed<'_>, token: Option<Token>) -> bool {
     match token.kind {
         Kind::Word => match token.role {
             Role::None | Role::Soft | Role::End => true,
-            // `NULL ? …`; other key words begin or join something.
+            // `NULL ? …`; other keywords start or join something.
             Role::Hard => lexed.text(token).eq_ignore_ascii_case("null"),
             Role::Operator | Role::SoftOperator | Role::Compound | Role::Clause | Role::Case => false,
         },

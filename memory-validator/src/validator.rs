@@ -15,7 +15,7 @@ pub const STACK_BYTES: usize = 16 << 20;
 pub const SHORT_STACK_BYTES: usize = 512 << 10;
 /// Longest text that it decides about, in bytes.
 const SHORT_BYTES: usize = 512;
-/// Most tokens of such a text: no tree that is made of it is higher.
+/// Most tokens of such a text; no tree made from it is higher.
 const SHORT_TOKENS: usize = 48;
 
 /// Decides which SQL an agent may run.
@@ -28,14 +28,14 @@ impl Validator {
         Self::check_stages(sql, dialect, mode, policy, Stages::ALL)
     }
 
-    /// Decides about a text on the caller's stack, of which [`STACK_BYTES`] must be free: for callers that decide
-    /// often and keep such a thread.
+    /// Decides about a text on the caller's stack, which needs [`STACK_BYTES`] free: for callers that decide often and
+    /// keep a thread for it.
     pub fn check_here(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy) -> Verdict {
         here(sql, dialect, mode, policy, Stages::ALL)
     }
 
-    /// Decides about a short text on the caller's stack, of which [`SHORT_STACK_BYTES`] must be free; `None` if it has
-    /// more than 512 bytes or 48 tokens, and so may need more. The verdict is that of [`Validator::check`].
+    /// Decides about a short text on the caller's stack, which needs [`SHORT_STACK_BYTES`] free; `None` if it has more
+    /// than 512 bytes or 48 tokens, and so may need more. The verdict is that of [`Validator::check`].
     pub fn check_short(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy) -> Option<Verdict> {
         if sql.len() > SHORT_BYTES {
             return None;

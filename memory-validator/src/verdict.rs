@@ -31,7 +31,7 @@ impl Verdict {
 pub struct Accepted {
     /// Its kind.
     pub kind: StatementKind,
-    /// Whether it returns rows besides its effect (`RETURNING`).
+    /// Whether it returns rows in addition to its effect (`RETURNING`).
     pub returning: bool,
     /// The relations it names, in order of first mention, without its own common table expressions.
     pub relations: Vec<Relation>,
@@ -130,8 +130,8 @@ impl StatementKind {
         matches!(self, Self::Select | Self::Explain)
     }
 
-    /// The kind of a statement of the host's own, which nobody checks, by its first word: a row read, written or removed,
-    /// and anything else as a definition. One that begins with `WITH` reads.
+    /// The kind of one of the host's own statements, which nobody checks, by its first word: a row read, written or
+    /// removed; anything else counts as a definition. `WITH` counts as a read.
     #[must_use]
     pub fn of_own(sql: &str) -> Self {
         let word = sql.split_whitespace().next().unwrap_or_default().to_ascii_uppercase();

@@ -9,7 +9,7 @@ use memory_core::{Cursor, Error, Field, Filter, Key, Scalar};
 
 use crate::factory::OpenContext;
 
-/// Facts drawn from conversations by a language model.
+/// Facts extracted from conversations by a language model.
 #[cfg(feature = "recall")]
 pub use memory_recall::extract;
 #[cfg(feature = "recall")]

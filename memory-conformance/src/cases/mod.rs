@@ -1,4 +1,4 @@
-//! The table. Each module holds the cases of one area and is independent of any backend.
+//! The table of cases. Each module covers one area and is independent of any backend.
 
 mod contract;
 #[cfg(feature = "governed")]

@@ -72,7 +72,7 @@ impl Cx {
         Ok(self.on(Store::open(Arc::clone(&self.store.harness), fixture.with_disk_bytes(bytes)).await?))
     }
 
-    /// Removes what has expired, unless other cases share the store: by their clocks it may be in force.
+    /// Removes what has expired, unless other cases share the store: by their clocks it may still be valid.
     pub(crate) async fn sweep(&self) -> CaseResult<Reclaimed> {
         if !self.store.harness.obeys_disk_bytes() {
             return Err(Stop::skipped(
@@ -133,12 +133,12 @@ impl Cx {
         self.clock().now()
     }
 
-    /// Says that the case needs a clock that stands still.
+    /// Declares that the case needs a clock that stands still.
     pub(crate) fn stand_still(&self) {
         self.clock();
     }
 
-    /// Options with a lifetime. One that may end while the case runs needs a clock that stands still.
+    /// Options with a lifetime. If it may end while the case runs, the clock must stand still.
     pub(crate) fn expiring(&self, millis: u64) -> SetOptions {
         if millis < 60_000 {
             self.stand_still();

@@ -195,7 +195,7 @@ impl<'a> Conversation<'a> {
         self.listed(asking(cursor, limit)).await
     }
 
-    /// The page that a query asks for.
+    /// The page that answers a query.
     pub(crate) async fn listed(&self, query: FactsQuery) -> Result<memory_core::layer::FactsPage> {
         self.layer.facts(&self.run, &self.scope, query).await
     }
@@ -215,7 +215,8 @@ impl<'a> Conversation<'a> {
         self.layer.forget(&self.run, &self.scope, Forget::All).await
     }
 
-    /// Fails the case unless exactly these words are known, both listed and recalled; `strange` are words of others.
+    /// Fails the case unless exactly these words are known, both listed and recalled; `strange` are other scopes'
+    /// words.
     pub(crate) async fn knows_only(&self, words: &[&str], strange: &[&str]) -> CaseResult {
         let facts = self.facts().await?;
         let who = (self.scope.kind, self.scope.id.as_str());

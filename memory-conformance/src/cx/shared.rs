@@ -18,7 +18,7 @@ use crate::cx::Cx;
 use crate::cx::database::Database;
 use crate::governed::{Setup, SharedState, Stages};
 
-/// Reads notes as it was told to, as a model would; and by [`Rules`] where it was told nothing.
+/// Reads notes as scripted, like a model would; unscripted ones by [`Rules`].
 #[derive(Debug, Default)]
 pub(crate) struct Script(Mutex<BTreeMap<String, Decision>>);
 
@@ -97,13 +97,13 @@ pub(crate) fn kind(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// Seconds after the time at which cases begin.
+/// This many seconds after the time at which cases start.
 pub(crate) fn second(second: i64) -> Timestamp {
     Timestamp::from_millis_clamped(crate::TestClock::START + second * 1_000)
 }
 
 impl Shared<'_> {
-    /// A note, observed at that time, or now; the clock moves on by a second before.
+    /// Writes a note, observed at that time or now, after advancing the clock by a second.
     pub(crate) async fn note(
         &self,
         by: &Actor,
@@ -131,7 +131,7 @@ impl Shared<'_> {
         self.say_by(&agent("ada"), text).await
     }
 
-    /// Notes a text that asks for one write and promotes it: what became of the write.
+    /// Writes a note that asks for one write and promotes it; returns the write's outcome.
     pub(crate) async fn write_by(&self, by: &Actor, text: &str) -> CaseResult<Outcome> {
         only(self.say_by(by, text).await?, text)
     }
@@ -178,7 +178,7 @@ impl Shared<'_> {
         self.read_as(by, &text, request).await
     }
 
-    /// Moves the clock on by seconds, and tries what is due.
+    /// Advances the clock by seconds, and retries what is due.
     pub(crate) async fn later(&self, seconds: u64) -> CaseResult {
         self.cx.advance_ms(seconds * 1_000);
         self.state.promote(0).await?;
@@ -195,12 +195,12 @@ impl Shared<'_> {
         Ok(self.row(Bucket::Issues, id).await?.status)
     }
 
-    /// How many rows a table behind the stages has; with a condition, how many of them.
+    /// The number of rows in a table behind the stages; with a condition, of those that match it.
     pub(crate) async fn count(&self, table: &str) -> CaseResult<i64> {
         self.tables.count(table).await
     }
 
-    /// The chain holds, and the tables are what the events give.
+    /// Checks that the chain verifies, and that the tables match the events.
     pub(crate) async fn is_sound(&self) -> CaseResult {
         self.state.verify(None).await?;
         let rebuilt = self.state.rebuild().await?;
@@ -249,7 +249,7 @@ pub(crate) fn invalidate(bucket: &str, id: &str) -> Value {
     json!({ "bucket": bucket, "operation": "invalidate", "target_id": id })
 }
 
-/// A request with another member.
+/// The request with one more member.
 pub(crate) fn having(mut request: Value, member: &str, value: Value) -> Value {
     if let Some(members) = request.as_object_mut() {
         members.insert(member.to_owned(), value);

@@ -40,7 +40,7 @@ impl Store {
         }
     }
 
-    /// A further handle on the same store beside this one, with caches as small as can be.
+    /// Another handle on the same store, with the smallest possible caches.
     pub(crate) async fn another_handle_with_small_caches(&self) -> CaseResult<Self> {
         if !self.harness.takes_small_caches() {
             return Err(Stop::skipped("the harness does not make caches small"));
@@ -50,7 +50,7 @@ impl Store {
         beside.another_handle().await
     }
 
-    /// A further handle on the same store beside this one, with an embedder of its own.
+    /// Another handle on the same store, with its own embedder.
     pub(crate) async fn another_handle_with(&self, embedder: TestEmbedder) -> CaseResult<Self> {
         let mut beside = self.clone();
         beside.fixture = beside.fixture.with_embedder(Arc::new(embedder));

@@ -1,10 +1,10 @@
-//! The hazards of shared state: what goes wrong where several agents write it, one case each.
+//! The hazards of state that several agents write, with one case each.
 
-/// What goes wrong, and the case that shows that it does not.
+/// A hazard, and the case that shows it does not occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hazard {
-    /// Its number, that of its sentence in `docs/spec/governed.md`.
+    /// Its number, the same as in `docs/spec/governed.md`.
     pub number: u32,
     /// What happens, in short.
     pub name: &'static str,

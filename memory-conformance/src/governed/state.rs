@@ -1,4 +1,4 @@
-//! What cases ask of shared state, and the stages of `memory-governed` that do it over one provider.
+//! Shared state as the cases use it, and the stages of `memory-governed` that implement it over one provider.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use memory_governed::{
     Report, Resolver, Review, Row, SharedMemory, Space, StoredNote, Verified, Why, WorkingMemory,
 };
 
-/// What the stages of a shared space are made of. A mutant changes it.
+/// The parts that the stages of a shared space are built from. A mutant changes them.
 #[non_exhaustive]
 pub struct Setup {
     /// Whose space it is.
@@ -30,7 +30,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The stages as they are, with this interpreter.
+    /// The unmodified stages with this interpreter.
     #[must_use]
     pub fn new(tenant: TenantId, interpreter: Arc<dyn Interpreter>) -> Self {
         Self {
@@ -102,7 +102,7 @@ impl Stages {
         }))
     }
 
-    /// Statements on the tables behind the stages: what a defect leaves there.
+    /// Statements on the tables behind the stages, to see what a defect leaves there.
     #[cfg(feature = "mutants")]
     pub(crate) fn behind(&self) -> Session<'_> {
         self.tables.plain()

@@ -96,16 +96,16 @@ pub struct Fixture {
     pub clock: Arc<TestClock>,
     /// The source of fresh ids.
     pub ids: Arc<TestIds>,
-    /// An embedder to configure if the provider takes one.
+    /// An embedder to configure, if the provider takes one.
     pub embedder: Arc<TestEmbedder>,
     /// The idle limit for SQL transactions, if a case needs a short one: for harnesses whose
-    /// [`SqlSetup`](crate::SqlSetup) supports it. `None`: the provider's default.
+    /// [`SqlSetup`](crate::SqlSetup) supports it. `None` for the provider's default.
     pub tx_idle: Option<Duration>,
-    /// Whether caches and indexes in memory are to be as small as can be, so that a small store takes the paths of one that
-    /// is larger than memory: for harnesses that [take it](crate::Harness::takes_small_caches).
+    /// Whether caches and in-memory indexes should be as small as possible, so that a small store behaves like one
+    /// larger than memory: for harnesses that [support it](crate::Harness::takes_small_caches).
     pub small_caches: bool,
-    /// How many bytes the store may take; beyond that its disk is full. For harnesses that
-    /// [obey it](crate::Harness::obeys_disk_bytes). `None`: as many as there are.
+    /// How many bytes the store may take before its disk counts as full: for harnesses that [obey
+    /// it](crate::Harness::obeys_disk_bytes). `None` for no limit.
     pub disk_bytes: Option<u64>,
 }
 
@@ -133,7 +133,7 @@ impl Fixture {
         self
     }
 
-    /// The same with caches as small as can be.
+    /// The same with the smallest possible caches.
     #[must_use]
     pub fn with_small_caches(mut self) -> Self {
         self.small_caches = true;

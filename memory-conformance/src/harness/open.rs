@@ -48,11 +48,9 @@ pub const SHARED_DATA: [&str; 2] = [
 /// Opens the provider under test.
 ///
 /// # Behavior
-/// - Each case calls [`open`](Harness::open) once, with a fixture of its own; cases run at the same
-///   time. Whether they share one store is the harness's choice: every case works in tenants of its
-///   own and deletes nothing else.
-/// - The provider lives by the fixture's clock, takes ids from it, and embeds with its embedder
-///   where it embeds at all.
+/// - Each case calls [`open`](Harness::open) once, with its own fixture; cases run concurrently. The harness decides
+///   whether they share one store: every case works in its own tenants and deletes nothing else.
+/// - The provider uses the fixture's clock and ids, and its embedder if it embeds at all.
 #[async_trait]
 pub trait Harness: Send + Sync + 'static {
     /// The provider's name in reports.
@@ -64,9 +62,9 @@ pub trait Harness: Send + Sync + 'static {
     /// Any error of opening; the case then fails with it.
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>>;
 
-    /// Opens another handle on the store that `open` made for this fixture, while that one is open or after it was
-    /// dropped. `None`: the store cannot be opened twice, or ends with its handle; cases that need it are then skipped.
-    /// The fixture's embedder may differ from the one before: the handle then embeds with that model.
+    /// Opens another handle on the store that `open` created for this fixture, while that handle is open or after it
+    /// was dropped. `None` if the store cannot be opened twice, or ends with its handle; cases that need this are then
+    /// skipped. The fixture's embedder may have changed: the handle then embeds with that model.
     ///
     /// # Errors
     /// As [`Harness::open`].
@@ -75,8 +73,8 @@ pub trait Harness: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// The beginning of every tenant's name. A store that outlives the run needs a new one for every run, or cases see
-    /// data of an earlier run; at most 64 bytes that a tenant id may hold.
+    /// The prefix of every tenant's name. A store that outlives the run needs a new one for every run, or cases see
+    /// data of earlier runs; at most 64 bytes, valid in a tenant id.
     fn namespace(&self) -> &str {
         "conformance"
     }
@@ -87,27 +85,27 @@ pub trait Harness: Send + Sync + 'static {
         SqlSetup::default()
     }
 
-    /// Whether the provider lives by the fixture's clock. Default: it does. Of one that does not, the cases that read or move
-    /// the clock are skipped.
+    /// Whether the provider uses the fixture's clock. Default: it does. If not, the cases that read or move the clock
+    /// are skipped.
     fn obeys_clock(&self) -> bool {
         true
     }
 
-    /// Whether the provider is opened with the smallest caches it can do with where [`Fixture::small_caches`] asks for
-    /// it. Default: it is not, and the cases that compare its answers with and without caches are skipped.
+    /// Whether the provider uses its smallest possible caches when [`Fixture::small_caches`] asks for it. Default: it
+    /// does not, and the cases that compare its answers with and without caches are skipped.
     fn takes_small_caches(&self) -> bool {
         false
     }
 
-    /// Whether writes of a provider fail as on a full disk where its store would outgrow [`Fixture::disk_bytes`], about.
-    /// Such a harness gives each fixture a store of its own. Default: they do not, and the cases about a full disk, or that need a store to
-    /// themselves, are skipped.
+    /// Whether writes fail as on a full disk once the store would exceed roughly [`Fixture::disk_bytes`]. Such a
+    /// harness gives each fixture its own store. Default: they do not, and the cases about a full disk, or that need a
+    /// store to themselves, are skipped.
     fn obeys_disk_bytes(&self) -> bool {
         false
     }
 
-    /// Runs a future to its end on the calling thread. Several threads call at the same time.
-    /// Default: inside one multi-threaded tokio runtime (feature `tokio`), else on a plain executor.
+    /// Runs a future to completion on the calling thread. Several threads call this concurrently. Default: inside one
+    /// multi-threaded tokio runtime (feature `tokio`), otherwise on a plain executor.
     fn block_on(&self, future: BoxFuture<'_, ()>) {
         executor::block_on(future);
     }
@@ -118,8 +116,8 @@ pub trait Harness: Send + Sync + 'static {
         checked
     }
 
-    /// The graphs of a tenant for the cases about them. Default: tables over the provider. A store of graphs that is no
-    /// provider stands in here.
+    /// A tenant's graphs, for the cases about them. Default: tables over the provider. Override it for a graph store
+    /// that is not a provider.
     ///
     /// # Errors
     /// Any error of opening; the case then fails with it.

@@ -31,7 +31,7 @@ pub(super) enum Defect {
 pub(super) enum Change {
     /// Changes the request.
     Ask(fn(&mut Request)),
-    /// Changes the query of a search in this mode; in every mode where there is none.
+    /// Changes the query of a search in this mode, or in every mode if none is given.
     Query(Option<SearchMode>, fn(&mut SearchQuery)),
     /// Changes the reply.
     Answer(fn(&mut Reply)),
@@ -51,11 +51,11 @@ pub(super) enum Change {
     Close(Close),
     /// Advertises something else.
     Advertise(fn(&Memory, &mut Capabilities)),
-    /// Advertises something else, and replaces the whole call.
+    /// Advertises different capabilities, and replaces the whole call.
     Both(fn(&Memory, &mut Capabilities), Around),
 }
 
-/// The whole of a call.
+/// Replaces a whole call.
 pub(super) type Around = for<'a> fn(&'a Memory, Request, Next<'a>) -> BoxFuture<'a, Result<Reply>>;
 
 /// What [`Provider::close`] does.

@@ -71,7 +71,7 @@ impl Memory {
         self.another_model
     }
 
-    /// Whether the handle was opened with caches as small as can be.
+    /// Whether the handle was opened with the smallest possible caches.
     pub(super) fn has_small_caches(&self) -> bool {
         self.small_caches
     }
@@ -84,7 +84,7 @@ impl Memory {
         self.clock.now()
     }
 
-    /// Records what a request says for whatever mutant: the scope of an `add`. Returns whose its answer will be.
+    /// Records what any mutant may need from a request: the scope of an `add`. Returns whose answer it will be.
     pub(super) fn record_request(&self, request: &Request) -> Option<(RunContext, Scope)> {
         match request {
             Request::Add { run, scope, .. } => {
@@ -96,7 +96,7 @@ impl Memory {
         }
     }
 
-    /// Records what an answer says: events, and transactions that began or ended.
+    /// Records what an answer reveals: events, and transactions that began or ended.
     pub(super) fn record_reply(&self, reply: &Reply, whose: Option<(RunContext, Scope)>) {
         match (reply, whose) {
             (Reply::Add(outcome), Some((_, scope))) => {
@@ -121,7 +121,7 @@ impl Memory {
         }
     }
 
-    /// Every scope that an `add` named, of whatever handle.
+    /// Every scope named in an `add`, through any handle.
     pub(super) fn scopes_added_to(&self) -> Vec<Scope> {
         self.lock().scopes.iter().cloned().collect()
     }

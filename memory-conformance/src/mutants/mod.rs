@@ -1,4 +1,4 @@
-//! Providers with one defect each. A suite that lets one pass has a gap.
+//! Providers with one defect each. If the suite passes one, it has a gap.
 //!
 //! Most are based on the reference provider. Those about SQL, which it does not serve, wrap the provider under test.
 

@@ -69,7 +69,7 @@ impl Ground {
     pub(crate) const ALL: [Self; 3] =
         [Self::Entries, Self::Layer(LayerKind::Sync), Self::Layer(LayerKind::Pending)];
 
-    /// The reference provider as it is there.
+    /// The unmodified reference provider.
     pub(crate) fn harness(self) -> ReferenceHarness {
         match self {
             Self::Entries => ReferenceHarness::with_vectors(),
@@ -88,12 +88,12 @@ impl fmt::Debug for Mutant {
     }
 }
 
-/// Makes `pub(super) const MUTANTS: &[Mutant]` of rows `"id": ["SENTENCE-1", …] needs [Sql], "what it does" => kind(…);`.
-/// `needs` is for a mutant that stands around the provider under test.
+/// Makes `pub(super) const MUTANTS: &[Mutant]` from rows `"id": ["SENTENCE-1", …] needs [Sql], "what it does" =>
+/// kind(…);`. `needs` is for mutants that wrap the provider under test.
 ///
-/// The kind is a constructor of [`Defect`], or one of those below. They run in an `async` block and may use the names at
-/// the head of the table for the mutant's memory, the request, and the wrapped provider. With `_ahead` they stand in
-/// front of `Checked`.
+/// The kind is a constructor of [`Defect`], or one of those below. They run in an `async` block and may use the names
+/// at the head of the table for the mutant's memory, the request, and the wrapped provider. The `_ahead` variants come
+/// before `Checked`.
 ///
 /// | kind | does |
 /// |---|---|

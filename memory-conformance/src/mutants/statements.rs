@@ -1,4 +1,4 @@
-//! Defects between our own stages and their tables: what is written or read there is another thing.
+//! Defects between our own stages and their tables: something different is written or read.
 
 use memory_core::sql::{ExecOutcome, SqlValue};
 use memory_core::{Next, Reply, Request, Result};
@@ -11,7 +11,7 @@ pub(super) fn set(args: &mut [SqlValue], at: usize, value: SqlValue) {
     }
 }
 
-/// So many rows were written.
+/// A reply that this many rows were written.
 pub(super) fn written(rows: u64) -> Reply {
     let mut outcome = ExecOutcome::default();
     outcome.rows_affected = rows;
@@ -22,7 +22,7 @@ fn reads(request: &Request, what: &str) -> bool {
     matches!(request, Request::Query { sql, .. } if sql.contains(what))
 }
 
-/// Such a query finds nothing.
+/// Queries that contain `what` find nothing.
 pub(super) async fn nothing_of(what: &str, request: Request, next: Next<'_>) -> Result<Reply> {
     let is_asked = reads(&request, what);
     let mut reply = next.run(request).await?;
@@ -34,7 +34,7 @@ pub(super) async fn nothing_of(what: &str, request: Request, next: Next<'_>) -> 
     Ok(reply)
 }
 
-/// Such a query finds this value in a column.
+/// Queries that contain `what` find this value in a column.
 pub(super) async fn column_of(
     what: &str,
     column: &str,
@@ -53,7 +53,7 @@ pub(super) async fn column_of(
     Ok(reply)
 }
 
-/// What is rolled back at this depth of a transaction is committed.
+/// Commits what should be rolled back at this depth of a transaction.
 pub(super) async fn keeps_what_failed(
     memory: &Memory,
     depth: u32,

@@ -94,7 +94,7 @@ pub(crate) enum Fault {
     EraseLeavesNoTombstone,
     /// An erased scope restarts at version 1.
     EraseForgetsVersions,
-    /// Every scope begins behind the versions of any that was erased.
+    /// Every scope starts above the versions of any erased scope.
     EraseRaisesOthers,
     /// Scopes of runs stay when their tenant is erased.
     EraseLeavesRuns,

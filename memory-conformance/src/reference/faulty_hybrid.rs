@@ -6,7 +6,7 @@ use memory_core::{SearchMode, SearchQuery, Timestamp};
 
 use super::fault::{Fault, Faults};
 
-/// The faulty ranking; `None` if the store has no such defect or the mode is another.
+/// The faulty ranking; `None` if the store has no such defect or the mode differs.
 pub(super) fn rank_hybrid(
     faults: Faults,
     query: &SearchQuery,

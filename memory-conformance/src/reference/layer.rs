@@ -39,7 +39,7 @@ pub(super) struct Learned {
 #[derive(Debug, Default)]
 struct Heard {
     facts: Vec<Held>,
-    /// The fact of everything that was said; `None`: it was forgotten.
+    /// What was said, and the fact it became; `None` if that was forgotten.
     said: BTreeMap<String, Option<FactId>>,
 }
 
@@ -50,7 +50,7 @@ struct Held {
     expires: Option<Timestamp>,
 }
 
-/// Something said: what it is known by, and the fact it becomes.
+/// Something said: what identifies it, and the fact it becomes.
 type Said = (String, Held);
 
 /// Pending work.
@@ -69,7 +69,7 @@ impl Heard {
         }
     }
 
-    /// The facts that have not expired; what has is as if it was never said.
+    /// The facts that have not expired; expired ones count as never said.
     fn live(&mut self, now: Timestamp) -> &mut Vec<Held> {
         let (said, expired) = (&mut self.said, |held: &Held| held.expires.is_some_and(|at| at <= now));
         for held in self.facts.iter().filter(|held| expired(held)) {
@@ -93,7 +93,7 @@ impl Heard {
         fact.superseded_by.as_ref().filter(|by| self.fact(by).is_some())
     }
 
-    /// Confirms facts, all or none. One whose successor is gone holds again.
+    /// Confirms facts, all or none. A fact whose successor is gone holds again.
     fn confirm(&mut self, ids: &[FactId], at: Timestamp) -> Result<()> {
         for id in ids {
             let fact = self.fact(id).ok_or_else(|| {
@@ -224,7 +224,7 @@ fn sentences(messages: &[Message], infer: bool) -> Vec<(&Message, String)> {
         .collect()
 }
 
-/// What a sentence is known by: its message's id and its place there, or else its words, speaker and time.
+/// What identifies a sentence: its message's id and its position there, or else its words, speaker and time.
 fn known_by(message: &Message, place: usize, sentence: &str) -> String {
     match &message.id {
         Some(id) => format!("id {place} {id}"),

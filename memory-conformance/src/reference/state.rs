@@ -45,7 +45,7 @@ pub(crate) struct ScopeState {
     /// The time of the last use.
     pub(crate) used_at: Timestamp,
     first_is_over: bool,
-    /// What its entries may take.
+    /// How much space its entries may take.
     pub(crate) disk_bytes: Option<u64>,
     pub(crate) faults: Faults,
 }
@@ -70,7 +70,7 @@ impl ScopeState {
         Self { faults, ..Self::default() }
     }
 
-    /// Removes every entry before an import takes their place. Versions go on.
+    /// Removes every entry before an import replaces them. Versions continue.
     pub(crate) fn give_way(&mut self, kind: ScopeKind) {
         self.entries.clear();
         if kind == ScopeKind::Run && self.faults.has(Fault::ReplacedRunsBeginAnew) {

@@ -47,7 +47,7 @@ pub struct Reference {
     pub(super) tombstones: Arc<Mutex<Tombstones>>,
     pub(super) layer: Option<ReferenceLayer>,
     pub(super) learned: Arc<Mutex<Learned>>,
-    /// What the entries of a scope may take: each has a disk of its own.
+    /// How much space a scope's entries may take: each scope has its own disk.
     pub(super) disk_bytes: Option<u64>,
     pub(super) faults: Faults,
 }

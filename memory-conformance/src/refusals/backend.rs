@@ -112,8 +112,8 @@ impl Refuser<'_> {
         self.nothing_stored(&scope, via).await
     }
 
-    /// Only through `Checked`: a provider unaware of the option need not check it, since every call passes through
-    /// `Checked`.
+    /// Only through `Checked`: a provider that does not know the option need not check it, because every call passes
+    /// through `Checked`.
     async fn drift(&self, via: &str) -> CaseResult {
         let kv = self.cx.store().checked();
         let scope = self.cx.scope()?;

@@ -15,7 +15,7 @@ pub(super) struct Refuser<'a> {
 }
 
 impl Refuser<'_> {
-    /// Fails the case unless `op` was refused with the right kind and details. `via` tells how it was called.
+    /// Fails the case unless `op` was refused with the right kind and details. `via` says how it was called.
     pub(super) fn expect<T: Debug>(&self, via: &str, op: &str, result: Result<T>) -> CaseResult {
         let kind = if matches!(self.need, Need::Vector | Need::SqlVectors) {
             ErrorKind::VectorUnsupported

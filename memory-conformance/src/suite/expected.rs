@@ -72,7 +72,7 @@ impl ExpectedFailures {
         self.0.keys().map(String::as_str).filter(|id| !cases.iter().any(|case| case.id == *id)).collect()
     }
 
-    /// What a verdict means given the list: `Err` with the reason to fail.
+    /// What a verdict means given the list; `Err` with the reason to fail.
     ///
     /// # Errors
     /// An unlisted failure, or a listed case that did not fail.

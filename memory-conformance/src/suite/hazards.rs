@@ -24,7 +24,7 @@ pub struct HazardOutcome {
 }
 
 impl HazardOutcome {
-    /// Whether the store holds, and the case notices every mutant.
+    /// Whether the store passes, and the case notices every mutant.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let is_caught = |mutant: &MutantOutcome| mutant.caught.is_some();
@@ -36,7 +36,7 @@ impl HazardOutcome {
     }
 }
 
-/// Runs every hazard on the harness's provider. The flag tells whether `progress` cancelled.
+/// Runs every hazard on the harness's provider. The flag says whether `progress` cancelled.
 pub fn run_hazards(
     harness: &Arc<dyn Harness>,
     options: &Options,

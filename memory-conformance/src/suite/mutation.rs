@@ -15,8 +15,8 @@ use crate::suite::parallel::in_parallel;
 use crate::suite::report::{CaughtMutant, MutantReport};
 use crate::suite::runner::{self, Verdict, run_case};
 
-/// Runs the mutants whose needs the provider serves, for the report of a run of these cases. The flag tells whether
-/// `progress` cancelled.
+/// Runs the mutants whose needs the provider meets, for the report on these cases. The flag says whether `progress`
+/// cancelled.
 pub(super) fn run_for_report(
     harness: &Arc<dyn Harness>,
     cases: &[Case],
@@ -82,7 +82,7 @@ fn served(harness: &Arc<dyn Harness>, timeout: Duration) -> Vec<Need> {
 }
 
 /// Runs each mutant of the reference provider until a case catches it: cases about its sentences first, quick ones
-/// before slow ones. Cases that the reference provider itself fails catch nothing. The flag tells whether `progress`
+/// before slow ones. Cases that the reference provider itself fails catch nothing. The flag says whether `progress`
 /// cancelled.
 pub fn run_mutants(
     mutants: &[Mutant],
@@ -141,8 +141,8 @@ fn run_each(
     in_parallel(mutants, options.threads, catch, progress)
 }
 
-/// The ids of the cases that caught a mutant. One that lies about its capabilities counts only for cases about them: it may
-/// not even open, and so fail every case.
+/// The ids of the cases that caught a mutant. A mutant that lies about its capabilities counts only for cases about
+/// them: it may not even open, and so fail every case.
 #[must_use]
 pub fn cases_that_caught(outcomes: &[MutantOutcome]) -> BTreeSet<&'static str> {
     let caught = outcomes.iter().filter_map(|outcome| Some((outcome.mutant, outcome.caught.as_ref()?.0)));
@@ -193,7 +193,7 @@ fn idle(
     cases.iter().zip(caught).filter(|(_, caught)| !caught).map(|(case, _)| *case).collect()
 }
 
-/// The cases that the unmodified reference provider passes, the quickest first.
+/// The cases that the unmodified reference provider passes, quickest first.
 #[must_use]
 pub fn sound_cases(cases: &[Case], options: &Options) -> Vec<Case> {
     sound_cases_on(Ground::Entries, cases, options)

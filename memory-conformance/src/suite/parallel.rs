@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Applies `work` to every item on several threads; results in the order of the items. The flag tells whether
-/// `progress` cancelled; results until then are kept.
+/// Applies `work` to every item on several threads; results are in the order of the items. The flag says whether
+/// `progress` cancelled; results so far are kept.
 pub(crate) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     threads: usize,

@@ -22,8 +22,8 @@ pub struct Report {
     pub failed: Vec<FailedCase>,
     /// The results of the mutants. All zero if they did not run: they need the feature `mutants`.
     pub mutants: MutantCounts,
-    /// The highest level whose cases, and those of the levels before it, all hold. Absent if a filter left out cases,
-    /// or the first level does not hold.
+    /// The highest level of which all cases, and those of the levels before it, pass. Absent if a filter left out
+    /// cases, or the first level does not pass.
     pub level: Option<Level>,
     /// The counts of each level.
     pub levels: Vec<LevelCounts>,
@@ -73,7 +73,7 @@ impl Counts {
 pub struct LevelCounts {
     /// The level.
     pub level: Level,
-    /// Whether it holds: nothing failed, and only optional capabilities are missing.
+    /// Whether it passes: nothing failed, and only optional capabilities are missing.
     pub holds: bool,
     /// Its cases.
     #[serde(flatten)]
@@ -187,7 +187,8 @@ impl Report {
         self.failed.is_empty() && self.mutants.survivors.is_empty() && !self.cancelled
     }
 
-    /// Writes the report as `conformance.json` and `conformance.md`, and its `badge.json`, into a folder, over what is there.
+    /// Writes the report into a folder as `conformance.json` and `conformance.md`, with its `badge.json`, overwriting
+    /// existing files.
     ///
     /// # Errors
     /// Those of the file system.

@@ -12,8 +12,8 @@ use crate::suite::runner::run_case;
 
 /// Runs the suite on a provider and reports. Blocks; call it from a thread that may.
 ///
-/// `progress` sees every event as it happens. Where it answers [`ControlFlow::Break`] the run ends early,
-/// and the report has what was found until then.
+/// `progress` sees every event as it happens. If it answers [`ControlFlow::Break`], the run ends early, and the report
+/// contains what was found so far.
 ///
 /// ```
 /// use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! Runs cases: each on a thread of its own, cut off in time, its panics caught.
+//! Runs cases: each on its own thread, with a time limit, catching panics.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,7 +36,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Why it failed; `None` where it did not.
+    /// Why it failed, if it did.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         match self {
@@ -58,8 +58,8 @@ pub struct Outcome {
     pub elapsed: Duration,
 }
 
-/// Runs one case with all its repeats, on a thread of its own. A case that takes longer than
-/// `timeout` has failed; its thread is left behind.
+/// Runs one case with all its repeats on its own thread. A case that takes longer than `timeout` has failed; its thread
+/// is abandoned.
 #[must_use]
 pub fn run_case(harness: &Arc<dyn Harness>, case: &Case, timeout: Duration) -> Outcome {
     let started = Instant::now();
@@ -95,7 +95,7 @@ pub fn run_case(harness: &Arc<dyn Harness>, case: &Case, timeout: Duration) -> O
     Outcome { case, verdict, elapsed: started.elapsed() }
 }
 
-/// What the provider of a harness advertises; `None` where it cannot be opened within the time.
+/// What a harness's provider advertises; `None` if it cannot be opened in time.
 #[cfg(feature = "mutants")]
 pub(crate) fn capabilities(harness: &Arc<dyn Harness>, timeout: Duration) -> Option<Capabilities> {
     let (send, receive) = mpsc::channel();

@@ -31,13 +31,12 @@ use crate::suite::runner::{DEFAULT_TIMEOUT, run_case};
 /// memory_conformance::conformance_tests!(Shelves);
 /// ```
 ///
-/// An `expected-failures.toml` beside the crate's `Cargo.toml` is read where there is one. Another
-/// place is given as `conformance_tests!(MyHarness::new(), expected_failures = "tests/known.toml")`,
-/// relative to the crate. Every other setting of the test is libtest's: a filter, `--exact`, `--list`,
-/// `--test-threads`, `--skip`.
+/// If there is an `expected-failures.toml` next to the crate's `Cargo.toml`, it is read. To use another file, write
+/// `conformance_tests!(MyHarness::new(), expected_failures = "tests/known.toml")`, relative to the crate. Every other
+/// setting of the test is libtest's: a filter, `--exact`, `--list`, `--test-threads`, `--skip`.
 ///
-/// A provider that can be opened in several ways is tested in all of them by one binary. The name of a
-/// test then begins with the name of its configuration (`in-memory::kv.get.never-set`):
+/// A provider that can be opened in several ways is tested in all of them by one binary. A test's name then starts with
+/// the name of its configuration (`in-memory::kv.get.never-set`):
 ///
 /// ```no_run
 /// use memory_conformance::ReferenceHarness;
@@ -107,8 +106,8 @@ impl Configuration {
         self
     }
 
-    /// A trial for each of these cases, and one for the list of expected failures itself. Every name
-    /// begins with the name of the configuration.
+    /// A trial for each of these cases, and one for the list of expected failures itself. Every name starts with the
+    /// name of the configuration.
     #[must_use]
     pub fn trials_of(&self, cases: Vec<Case>) -> Vec<Trial> {
         let expected = match &self.expected_failures {
@@ -137,7 +136,7 @@ pub fn main_of(configurations: &[Configuration]) -> ExitCode {
     run(configurations.iter().flat_map(Configuration::trials).collect())
 }
 
-/// Runs these trials as the command line asks.
+/// Runs these trials as the command line says.
 #[must_use]
 pub fn run(trials: Vec<Trial>) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()

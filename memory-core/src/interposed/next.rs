@@ -56,7 +56,7 @@ macro_rules! dispatch {
             /// Runs a request; the reply is of the same operation.
             ///
             /// # Errors
-            /// The provider's; `capability_unsupported` for a missing facet.
+            /// The provider's errors; `capability_unsupported` for a missing facet.
             pub async fn run(&self, request: Request) -> Result<Reply> {
                 let (provider, op) = (self.provider, request.op());
                 Ok(match request {

@@ -112,7 +112,7 @@ pub trait MemoryLayer: Send + Sync + Debug {
     /// - LAY-22: Failed work is reported as `Failed`, with a reason.
     ///
     /// # Errors
-    /// `not_found` for an event of another scope or an unknown one.
+    /// `not_found` for an unknown event, or one of another scope.
     async fn event(&self, run: &RunContext, scope: &Scope, id: &EventId) -> Result<EventStatus>;
 
     /// Forgets facts of this scope. Requires `Capabilities::layer_forget`.

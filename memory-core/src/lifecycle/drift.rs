@@ -28,7 +28,7 @@ pub enum DriftPolicy {
 }
 
 impl DriftPolicy {
-    /// Every policy, the loosest first.
+    /// Every policy, loosest first.
     pub const ALL: [Self; 3] = [Self::Off, Self::Row, Self::Strict];
 
     /// Its wire name.

@@ -45,8 +45,8 @@ impl Context {
         }
     }
 
-    /// What could be meant at `observed_at`: of live rows (bucket, id, text, time of opening), the 100 latest of each of
-    /// the three buckets, latest first.
+    /// What could be meant at `observed_at`, given live rows (bucket, id, text, time of opening): the 100 latest of
+    /// each of the three buckets, latest first.
     #[must_use]
     pub fn of<'a>(
         live: impl IntoIterator<Item = (Bucket, &'a str, &'a str, Timestamp)>,

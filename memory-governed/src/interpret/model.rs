@@ -72,7 +72,7 @@ struct Reply {
 }
 
 impl Reply {
-    /// Its writes; why it cannot be understood.
+    /// Its writes, or why it cannot be understood.
     fn writes(mut self) -> std::result::Result<Vec<WriteRequest>, &'static str> {
         let listed = self.writes.take().unwrap_or_default();
         match self.request()? {
@@ -93,7 +93,7 @@ impl Reply {
         self.request()?.ok_or("a write needs `bucket` and `operation`")
     }
 
-    /// The write whose members it has, if any.
+    /// The write whose members it contains, if any.
     fn request(self) -> std::result::Result<Option<WriteRequest>, &'static str> {
         let is_part = self.target_id.is_some()
             || self.payload.is_some()

@@ -22,8 +22,8 @@ pub(crate) fn reopened(text: &str) -> Option<&str> {
     (words.next().is_none() && is_id(id)).then_some(id)
 }
 
-/// The issue that a note asks to reopen in other words than the command: "please reopen ID", "reopening ID". This
-/// reopens nothing, and the note waits.
+/// The issue that a note asks to reopen in other words: "please reopen ID", "reopening ID". This reopens nothing, and
+/// the note waits.
 pub(super) fn may_reopen(text: &str) -> Option<String> {
     let words = tokens(text);
     let said = words.strip_prefix(&["please".to_owned()]).unwrap_or(&words);

@@ -14,7 +14,7 @@ const NEWS: &str = "on see same as is was has unchanged ok okay none tbd ready a
 /// Phrases that do.
 const NEWS_PHRASES: [&str; 5] = ["the plan is ", "we have no ", "there is no ", "to be ", "no plan"];
 
-/// Words that may tell of an end, in no form that is known.
+/// Words that may report an end, but in no known form.
 pub(super) const MAY_END: &str = "patched repaired mitigated remedied corrected addressed eliminated removed cured disappeared vanished stopped ended ends over expired cancelled \
      canceled obsolete works working passes recovered restored merged shipped cleared settled abandoned reversed repealed abolished waived";
 
@@ -36,7 +36,7 @@ pub(crate) fn replaced(note: &str, row: &Row, request: &WriteRequest) -> Option<
             "it may say that the row has ended or is wrong, and no new text: `ID is resolved` or `constraint ID is lifted` ends it",
         );
     }
-    // Another number is the same text with another number.
+    // Digits do not matter: "5 GB" and "8 GB" are the same words.
     let stems = |text: &str| stems(&text.replace(|c: char| c.is_ascii_digit(), "0"));
     let (said, before) = (stems(said), stems(before));
     let shared = before.iter().filter(|stem| said.contains(stem)).count();
@@ -138,7 +138,7 @@ const CONDITIONS: &str = "if when once until till unless whether pending provide
 /// More words that change the meaning of a text.
 const WRONG: &str = "wrong false untrue incorrect invalid mistaken outdated nonsense anymore solved";
 
-/// Whether words that the earlier text lacks end, deny or doubt what it says.
+/// Whether words missing from the earlier text end, deny or doubt what it says.
 fn turns(said: &str, before: &str) -> bool {
     let is = |list: &str, word: &str| list.split_whitespace().any(|one| one == word);
     let known = tokens(before);

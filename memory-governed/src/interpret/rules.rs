@@ -124,21 +124,21 @@ impl Rules {
     }
 }
 
-/// Why a note is rejected that has no form at all.
+/// Why a note without any form is rejected.
 const NO_FORM: &str = "no rule applies: shared state is what is written as `issue ID: TEXT`, `task ID: done`, `ID is resolved`, \
      `decision: TEXT`, `constraint ID: TEXT`, `learning: TEXT`, `result: NAME = 0.7` or `plan: TEXT`";
 
-/// Why a note is rejected that names a row in doubt.
+/// Why a note that names a row in doubt is rejected.
 const NO_NAME: &str = "a name is given alone, in words that neither ask nor deny: `ID is also called NAME`";
 
-/// Why a note is rejected that ends something other than an issue.
+/// Why a note that ends something other than an issue is rejected.
 const WHICH: &str = "it is not said whether a constraint or a decision has ended";
 
-/// Words that may tell of the end of a row that is known.
+/// Words that may report the end of a known row.
 const MAY_END_KNOWN: &str = "replaced replaces supersedes superseding void voided nullified overturned overruled handled sorted rolled \
      moot remediated undone scrapped";
 
-/// Phrases that may state an end, although a word of them alone promises or supposes one.
+/// Phrases that may state an end, although one of their words alone promises or supposes it.
 const STATES: [&str; 10] = [
     "managed to",
     "was able to",
@@ -438,7 +438,7 @@ fn is_doubtful_name(name: &str) -> bool {
     asks(name) || turned(name).is_some() || name.contains([',', ';', '(', '\n'])
 }
 
-/// `superseded by ID`. What a note names here need not be a row; then nothing replaces the other.
+/// `superseded by ID`. What a note names here need not be a row; then nothing is recorded as the replacement.
 fn successor(text: &str) -> Option<String> {
     let text = text.to_lowercase();
     let (_, after) = text.split_once("superseded by ")?;

@@ -45,7 +45,7 @@ pub struct Event {
     pub seq: u64,
     /// Its id.
     pub event_id: String,
-    /// Makes it unique: the same request of the same note always has the same key.
+    /// Makes it unique: equal requests of the same note always have the same key.
     pub idempotency_key: String,
     /// When what it says was observed.
     pub observed_at: Timestamp,
@@ -129,7 +129,7 @@ impl Event {
         Ok(digest([salt, &canonical(&self.payload)?, &canonical(&self.source_ref.aliases)?]))
     }
 
-    /// Whether it would set members or names, and has none: they were erased.
+    /// Whether it would set members or names but has none, because they were erased.
     pub(crate) fn is_emptied(&self) -> bool {
         !self.operation.is_lifecycle() && self.payload.is_empty() && self.source_ref.aliases.is_empty()
     }

@@ -17,7 +17,7 @@ use crate::store::{Session, int, text};
 
 /// Events read at once.
 const PAGE: u64 = 1_000;
-/// Rows written by one statement: 17 values each at most, and SQLite binds 32,766.
+/// How many rows one statement writes: each takes at most 17 values, and SQLite binds 32,766.
 const BATCH: usize = 200;
 
 /// Rows by bucket and id.
@@ -29,13 +29,13 @@ pub(crate) type Rows = BTreeMap<(Bucket, String), Row>;
 pub struct Rebuilt {
     /// Events folded.
     pub events: u64,
-    /// Rows that came of them.
+    /// The number of resulting rows.
     pub rows: u64,
-    /// Digest of the tables as they were, the names of the rows among them.
+    /// Digest of the tables as they were, including the names of rows.
     pub before: String,
     /// Digest of the tables as the events give them.
     pub after: String,
-    /// Events that could not be projected before, and are part of the tables now.
+    /// Events that could not be projected before, and now are.
     pub repaired: u64,
 }
 
@@ -52,7 +52,7 @@ impl Ledger {
     /// transaction: readers see the tables before or after it.
     ///
     /// # Errors
-    /// `corrupt` if the ledger does not [verify](Self::verify); the store's. Nothing is changed then.
+    /// `corrupt` if the ledger does not [verify](Self::verify); the store's errors. Nothing is changed then.
     pub async fn rebuild(&self) -> Result<Rebuilt> {
         let tx = self.0.begin().await?;
         let done = rebuild(&tx).await;
@@ -62,7 +62,7 @@ impl Ledger {
     /// The digest of the live tables.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn digest(&self) -> Result<String> {
         live_digest(&self.0.plain()).await
     }

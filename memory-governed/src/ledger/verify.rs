@@ -34,7 +34,7 @@ impl Ledger {
     /// The end of the ledger, to be kept elsewhere.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn anchor(&self) -> Result<Anchor> {
         head(&self.0.plain()).await
     }
@@ -43,7 +43,7 @@ impl Ledger {
     /// tombstone if missing), and the ledger against an earlier anchor.
     ///
     /// # Errors
-    /// `corrupt` with `details.seq` for the first event that does not fit; the store's.
+    /// `corrupt` with `details.seq` for the first event that does not fit; the store's errors.
     pub async fn verify(&self, anchor: Option<&Anchor>) -> Result<Verified> {
         verify(&self.0.plain(), anchor).await
     }

@@ -9,8 +9,8 @@ use crate::request::WriteRequest;
 use crate::resolve::speech::{sentences, tokens, turned, without_quotes};
 use crate::resolve::{has_phrase, names};
 
-/// Why an upsert may not change an existing row: the id comes only from the interpreter, the note does not say so, or
-/// the writer may only add.
+/// Why an upsert may not change an existing row: the id comes only from the interpreter, the note does not say what it
+/// is taken to mean, or the writer may only add.
 pub(super) fn may_not_change(row: &Row, note: &Note, request: &WriteRequest) -> Option<&'static str> {
     if request.operation != Operation::Upsert {
         return None;
@@ -92,7 +92,7 @@ fn is_unsaid(note: &Note, request: &WriteRequest) -> Option<&'static str> {
     }
     let binds = matches!(request.bucket, Bucket::Plan | Bucket::Constraints | Bucket::TaskState)
         || (note.actor.trust >= Trust::Authority && !request.candidate_aliases.is_empty());
-    // What it is to say may itself deny or demand: "no deploys on friday".
+    // What it is meant to say may itself deny or demand: "no deploys on friday".
     let said = main_text(request.bucket).and_then(|member| request.payload.get(member)?.as_str());
     let around = said.filter(|said| !said.is_empty()).map_or(spoken.clone(), |said| spoken.replace(said, ""));
     (binds && sentences(&around).into_iter().any(|sentence| turned(sentence).is_some()))

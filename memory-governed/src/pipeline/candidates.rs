@@ -20,15 +20,15 @@ const LIVE: &str = "status IN ('open', 'active')";
 const LIFECYCLE: [Bucket; 4] = [Bucket::Constraints, Bucket::Issues, Bucket::Decisions, Bucket::TaskState];
 const ENDED_STATES: &str = "'resolved', 'invalidated', 'superseded', 'done', 'failed'";
 
-/// Ended rows whose words count, the latest.
+/// How many of the latest ended rows are compared by their words.
 const ENDED: u64 = 400;
-/// Ids of a note that are looked for.
+/// How many ids of a note are looked up.
 const MOST_IDS: usize = 64;
-/// Rows that are read at a time.
+/// Rows read at a time.
 const PAGE: u64 = 1_000;
 
-/// Open issues, active constraints, active decisions of the note's time: of each the latest, those whose ids the note has, and the
-/// issues whose work it reports.
+/// Open issues, active constraints and active decisions of the note's time: the latest of each, those whose ids the
+/// note contains, and the issues whose work it reports.
 pub(super) async fn context(session: &Session<'_>, note: &Note) -> Result<Context> {
     let (ids, report) = (possible_ids(&note.text, MOST_IDS), report(&note.text));
     let marks = vec!["?"; ids.len()].join(", ");
@@ -88,7 +88,7 @@ pub(super) async fn candidates(session: &Session<'_>, request: &WriteRequest) ->
     let named = request.target_id.as_deref().unwrap_or_default();
     let mut found = Vec::<Candidate>::new();
     loop {
-        // There may be more of them than one read returns.
+        // There may be more than one read returns.
         let last = found.last().map(|row| row.id.clone()).unwrap_or_default();
         let page = session.query(&sql, &[text(named), int(ENDED), text(last), int(PAGE)]).await?;
         if page.is_empty() {
@@ -122,8 +122,8 @@ pub(super) async fn shares_its_id(session: &Session<'_>, row: &Candidate, note: 
     Ok(is_doubtful)
 }
 
-/// The row that the words of a new one may be news about, wherever it is: they start with its id, or name it and state
-/// or command an end. An ended row counts too, so that its end has no effect here.
+/// The row, of any kind, that the words of a new one may be news about: they start with its id, or name it and state or
+/// command an end. Ended rows count too, so that having ended makes no difference here.
 pub(super) async fn spoken_of(session: &Session<'_>, said: &str) -> Result<Option<Row>> {
     let words = tokens(said);
     let first = words.first().map(String::as_str).unwrap_or_default();

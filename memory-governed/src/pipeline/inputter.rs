@@ -7,7 +7,7 @@ use crate::ledger::{COLUMNS, Event, head, read_event};
 use crate::projection::{Projected, Row, SharedMemoryWriter, read};
 use crate::store::{Session, Space, int, maybe, text};
 
-/// Rows tried again at once, and events that are read at a time.
+/// How many rows are retried at once, and how many events are read at a time.
 const RETRIED: u64 = 64;
 
 /// An event to append, and the words behind it, which are stored separately.
@@ -17,7 +17,7 @@ pub(super) struct Entry<'a> {
     pub(super) reference: Option<&'a str>,
     /// The row's current state.
     pub(super) prior: Option<Row>,
-    /// Whether an earlier event of the row is not part of it yet.
+    /// Whether an earlier event of the row is not yet part of it.
     pub(super) is_blocked: bool,
 }
 
@@ -108,7 +108,7 @@ impl Inputter {
         }
     }
 
-    /// Whether an earlier event of this row is not part of it yet.
+    /// Whether an earlier event of this row is not yet part of it.
     pub(super) async fn is_blocked(tx: &Session<'_>, bucket: Bucket, target: &str) -> Result<bool> {
         let sql = "SELECT 1 FROM event_projection WHERE status IN ('failed', 'blocked', 'dead') AND bucket = ? \
                    AND target_id = ? LIMIT 1";
@@ -119,9 +119,9 @@ impl Inputter {
     /// failed too often is given up until a rebuild.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn retry_failed(&self) -> Result<Vec<(Bucket, String)>> {
-        // Most of the time there is nothing, which needs no lock.
+        // Usually there is nothing to do, which needs no lock.
         let due = "SELECT 1 FROM event_projection WHERE status = 'failed' AND next_attempt_at <= ? LIMIT 1";
         let now = int(self.0.now().as_millis());
         if self.0.plain().one(due, &[now]).await?.is_none() {

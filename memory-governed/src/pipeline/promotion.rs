@@ -68,7 +68,7 @@ impl PromotionPipeline {
     /// Promotes at most this many notes.
     ///
     /// # Errors
-    /// The store's. What was promoted before stays; the note at hand is taken up again once its lease is over.
+    /// The store's errors. What was promoted before stays; the current note is taken up again once its lease is over.
     pub async fn promote(&self, most: usize) -> Result<Report> {
         let (mut report, begun) = (Report::default(), self.now());
         while report.notes < most as u64 {
@@ -93,8 +93,8 @@ impl PromotionPipeline {
         self.promote_due(self.now()).await
     }
 
-    /// Like [`promote_one`](Self::promote_one), but only for notes due at that time. A run that returns notes because
-    /// the model does not answer thus ends after one attempt at each.
+    /// Like [`promote_one`](Self::promote_one), but only for notes due at that time, so that a run that puts notes back
+    /// because the model does not answer tries each only once.
     ///
     /// # Errors
     /// As [`promote`](Self::promote).
@@ -109,7 +109,7 @@ impl PromotionPipeline {
     /// ends.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn held(&self) -> Result<Option<Held>> {
         let sql = "SELECT count(*), coalesce(max(lease_until), 0) FROM notes WHERE state = 'leased' AND lease_until > ?";
         let found = self.space.plain().one(sql, &[int(self.now().as_millis())]).await?;
@@ -139,7 +139,7 @@ impl PromotionPipeline {
     /// stored.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn rehearse(&self, note: &Note) -> Result<Promotion> {
         let context = context(&self.space.plain(), note).await?;
         let mut promotion = Promotion::of(note);
@@ -285,7 +285,7 @@ impl PromotionPipeline {
         Ok(outcomes)
     }
 
-    /// Leaves a note to a later try.
+    /// Leaves a note for a later attempt.
     async fn give_back(
         &self,
         note: &Note,

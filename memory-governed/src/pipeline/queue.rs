@@ -16,11 +16,11 @@ use crate::request::WriteRequest;
 use crate::seams::{Resolver, Scored};
 use crate::store::{Cells, Session, Space, int, maybe, text};
 
-/// Candidates kept with a deferred write.
+/// How many candidates are kept with a deferred write.
 const MAX_CANDIDATES: usize = 8;
-/// How often a replay may set off another.
+/// How many times in a row a replay may trigger another.
 const ROUNDS: usize = 3;
-/// Waiting writes that a change may concern and are looked at, and names that are looked for.
+/// How many waiting writes are checked after a change, and how many names are looked for.
 const LOOKED_AT: u64 = 200;
 const MAX_NAMES: usize = 32;
 /// Writes that ask for a person only because they were retried too often; a change may still make them certain.
@@ -31,13 +31,13 @@ const TRIED_OUT: &str = "(status = 'needs_review' AND attempts >= max_attempts)"
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PendingStatus {
-    /// For the rows to make it certain.
+    /// For rows that make it certain.
     Waiting,
     /// For a person.
     NeedsReview,
     /// Nothing: it is an event.
     Resolved,
-    /// Nothing: it was so already.
+    /// Nothing: it was already so.
     NoOp,
     /// Nothing: a person rejected it, or its words were erased.
     Rejected,
@@ -60,15 +60,15 @@ pub struct Pending {
     pub observed_at: Timestamp,
     /// What it asks for; `None` if erased.
     pub request: Option<WriteRequest>,
-    /// Why it waits; once it is rejected or was so already: why it was.
+    /// Why it waits, was rejected, or was already so.
     pub reason: String,
     /// The likeliest rows when it was deferred, best first.
     pub candidates: Vec<Scored>,
     /// What it waits for.
     pub status: PendingStatus,
-    /// How often it was tried when it was due.
+    /// How many due attempts were made.
     pub attempts: u64,
-    /// The latest time at which it asks for a person.
+    /// When it asks for a person at the latest.
     pub expires_at: Timestamp,
     /// The event it became.
     pub resolved_event: Option<String>,
@@ -113,7 +113,7 @@ impl PendingMemoryQueue {
     /// Deferred writes in this state, oldest first: at most `limit`.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn list(&self, status: PendingStatus, limit: usize) -> Result<Vec<Pending>> {
         let sql =
             format!("SELECT {COLUMNS} FROM pending_memory_events WHERE status = ? ORDER BY seq LIMIT ?");
@@ -124,7 +124,7 @@ impl PendingMemoryQueue {
     /// Deferred writes that nobody has decided, oldest first: at most `limit`, and only this agent's if one is given.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn undecided(&self, agent: Option<&str>, limit: usize) -> Result<Vec<Pending>> {
         let (mut of, mut args) = ("", Vec::new());
         if let Some(agent) = agent {
@@ -141,7 +141,7 @@ impl PendingMemoryQueue {
     /// One deferred write.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn show(&self, id: &str) -> Result<Option<Pending>> {
         find(&self.space.plain(), id).await
     }
@@ -195,7 +195,7 @@ impl PendingMemoryQueue {
     /// that none is passed over forever.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn replay(&self, changed_rows: Vec<(Bucket, String)>) -> Result<Vec<Outcome>> {
         let (mut rows, mut outcomes) = (changed_rows, Vec::new());
         let mut left = self.space.options().replay_limit;
@@ -226,7 +226,7 @@ impl PendingMemoryQueue {
             let Some(row) = read(&session, *bucket, id).await? else { continue };
             let patterns: Vec<String> = names(&row).take(MAX_NAMES).map(pattern).collect();
             let said = vec!["lower(text) LIKE ? OR lower(request_json) LIKE ?"; patterns.len()].join(" OR ");
-            // Those that say a name first: all may have the row among their candidates.
+            // Those that contain a name first: all may have the row among their candidates.
             let sql = format!(
                 "SELECT {COLUMNS} FROM pending_memory_events WHERE bucket = ? AND expires_at > ? AND \
                  ((status = 'waiting' AND candidates_json LIKE ?) OR ((status = 'waiting' OR {TRIED_OUT}) AND ({said}))) \
@@ -275,7 +275,7 @@ impl PendingMemoryQueue {
             return needs_review(tx, &pending, "it has waited too long").await.map(Some);
         }
         if let Some(gone) = ended_since(tx, &pending, request.bucket).await? {
-            // One candidate less must not make another one certain.
+            // Having one candidate less must not make another one certain.
             return needs_review(tx, &pending, &format!("{gone} has ended since; what is left is no proof"))
                 .await
                 .map(Some);
@@ -314,7 +314,7 @@ impl PendingMemoryQueue {
     }
 }
 
-/// Whether a deferred write may be about a changed row: it is a candidate, the row it names, or has the words of its
+/// Whether a deferred write may be about a changed row: the row is a candidate, is named, or has the words of its
 /// reference.
 fn concerns(row: &Row, pending: &Pending) -> bool {
     let Some(request) = &pending.request else { return false };
@@ -331,17 +331,18 @@ fn names(row: &Row) -> impl Iterator<Item = &str> {
     [row.id.as_str()].into_iter().chain(row.aliases.iter().rev().map(|alias| alias.alias.as_str()))
 }
 
-/// A pattern of `LIKE` that finds all that has the name, and a little more: a mark or a letter of another script is any character.
+/// A `LIKE` pattern that finds everything with the name, and a little more: marks and letters of other scripts match
+/// any character.
 fn pattern(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == ' ' { c } else { '_' };
     format!("%{}%", name.chars().map(plain).collect::<String>())
 }
 
-/// A row that was a live candidate when the write was deferred, and has ended since.
+/// A row that was a live candidate when the write was deferred and has ended since.
 async fn ended_since(tx: &Session<'_>, pending: &Pending, bucket: Bucket) -> Result<Option<String>> {
     for one in &pending.candidates {
         let row = read(tx, bucket, &one.id).await?;
-        // One that had ended before has the revision of then.
+        // A row that had already ended still has its revision of then.
         if row.is_none_or(|row| !row.is_live() && row.rev > one.rev) {
             return Ok(Some(one.id.clone()));
         }
@@ -392,7 +393,7 @@ fn pending_of(mut cells: Cells) -> Result<Pending> {
     let (id, note_id) = (cells.text()?, cells.text()?);
     let actor = Actor { agent: cells.text()?, run: cells.text()?, trust: cells.word()? };
     let (source, observed_at, words) = (cells.word()?, cells.time()?, cells.maybe_text()?);
-    // What was erased is empty.
+    // Erased texts are empty.
     let request = serde_json::from_str(&cells.text()?).ok();
     let note = Note {
         id: note_id,

@@ -87,7 +87,7 @@ impl Review {
     /// Rejects a deferred write, for a reason of at most 4,000 bytes. The ledger keeps it until the note is forgotten.
     ///
     /// # Errors
-    /// `invalid_argument` for no reason, or a longer one; as [`bind`](Self::bind).
+    /// `invalid_argument` for a missing or longer reason; otherwise as [`bind`](Self::bind).
     pub async fn reject(&self, id: &str, reason: &str, by: &Actor) -> Result<Outcome> {
         authorised(by)?;
         request::text("reason", reason, request::MAX_RATIONALE_BYTES)?;

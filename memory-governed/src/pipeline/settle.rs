@@ -27,7 +27,7 @@ pub(super) struct Wanted<'a> {
     /// Always the same for the same request of the same note.
     pub(super) key: String,
     pub(super) interpreter: &'a str,
-    /// The deferred write that this is.
+    /// The deferred write this is, if any.
     pub(super) pending_id: Option<&'a str>,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Settled {
     },
 }
 
-/// A row that the request is bound to.
+/// A row to which the request is bound.
 struct Bound {
     target: String,
     expected_rev: Option<u64>,
@@ -117,7 +117,7 @@ pub(super) async fn settle_as(
     commit(space, tx, wanted, "review", bound, Some(by)).await
 }
 
-/// What became of this request before, if it is repeated.
+/// What became of this request before, if it is a repetition.
 async fn known(tx: &Session<'_>, wanted: &Wanted<'_>) -> Result<Option<Outcome>> {
     let key = text(&wanted.key);
     let sql = "SELECT seq, target_id, NULL FROM events_memory WHERE idempotency_key = ? UNION ALL \
@@ -208,8 +208,8 @@ async fn no_successor(tx: &Session<'_>, wanted: &Wanted<'_>, target: &str) -> Re
     Ok((!row.is_some_and(|row| row.is_live())).then_some("what is to take the row's place does not hold"))
 }
 
-/// The names that a row gets. From a writer with authority they are confirmed, so the note itself must have them: those that
-/// only a model gave are none of the writer's.
+/// The names that a row gets. Names from a writer with authority are confirmed, so the note itself must contain them:
+/// those that only a model gave are not the writer's.
 fn given(names: &[String], note: &Note) -> Vec<String> {
     let is_given = |name: &&String| note.actor.trust < Trust::Authority || has_phrase(&note.text, name);
     names.iter().filter(is_given).cloned().collect()

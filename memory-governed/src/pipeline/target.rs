@@ -55,7 +55,7 @@ pub(super) async fn target(
         // A named row is changed; one whose id merely has the same words is a different row.
         Operation::Upsert if is_named || is_same => wanted,
         Operation::Upsert => sibling(&wanted, &[key]),
-        // Measurements are never the same one twice.
+        // Every measurement is a new row.
         _ if bucket == Bucket::Results => sibling(&wanted, &[&note.id, key]),
         _ if is_again(&prior, request) => wanted,
         _ => sibling(&wanted, &[&canonical(&request.payload.iter().collect::<BTreeMap<_, _>>())?]),

@@ -21,9 +21,9 @@ pub(crate) enum Step {
     Write(Box<Row>),
     /// The event is part of the history, and changes nothing; why.
     Record(&'static str),
-    /// It is so already; why.
+    /// It is already so; why.
     NoOp(&'static str),
-    /// It cannot be done on this row, and is not to be guessed; why.
+    /// It cannot be done on this row, and must not be guessed; why.
     Defer(&'static str),
     /// It makes no sense; the reason.
     Reject(String),

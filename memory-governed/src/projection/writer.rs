@@ -42,7 +42,7 @@ impl SharedMemoryWriter {
         }
     }
 
-    /// Puts a row and its names in the place of what there was of it.
+    /// Replaces a row and its names.
     pub(crate) async fn replace(tx: &Session<'_>, row: &Row) -> Result<()> {
         Self::remove(tx, row.bucket, &row.id).await?;
         write(tx, "", &[row]).await?;
@@ -57,7 +57,7 @@ impl SharedMemoryWriter {
         tx.exec(names, &[text(bucket.as_str()), text(id)]).await.map(drop)
     }
 
-    /// Makes the table of names match the rows, except for the events it names.
+    /// Makes the table of names match the rows, except for the events that introduced the names.
     pub(crate) async fn repair_names(tx: &Session<'_>, rows: impl Iterator<Item = &Row>) -> Result<()> {
         let live = names_of(tx).await?;
         let mut given = BTreeSet::new();

@@ -23,18 +23,18 @@ use crate::request::WriteRequest;
 
 /// A title of fewer words may be part of a sentence.
 const TITLE: usize = 3;
-/// Rows that a deferral offers.
+/// How many rows a deferral offers.
 const OFFERED: usize = 3;
 
-/// Decides which row `request`, which was made from `note`, means.
+/// Decides which row `request`, made from `note`, means.
 ///
-/// `frozen` are the rows that the note could have meant when it was deferred before; none for a new note.
+/// `frozen` are the rows that the note could have meant when it was deferred before; empty for a new note.
 ///
 /// # Behavior
-/// - Depends on its arguments alone: no order of rows, no clock, no model of language changes it.
+/// - Depends on its arguments alone, not on the order of rows, a clock or a language model.
 /// - An id in the note decides on its own, as a whole token in any case. An unknown id, a look-alike or a second id
 ///   defers, and never falls back to the words.
-/// - An id that only the request has never binds unless the words of the note bind the same row.
+/// - An id that only the request contains never binds unless the words of the note bind the same row.
 /// - A note that names a row, by id, alias or whole title, ends it only with a plain statement; anything around it that
 ///   is not understood defers.
 /// - A note that names no row ends the row its words match only if those words are in sentences about work or an end,
@@ -66,7 +66,7 @@ pub(super) fn resolve_with(
     }
 }
 
-/// Why a note ends no single row, however it names it.
+/// Why a note ends no single row, whichever way it names one.
 fn unstated(text: &str, mood: Option<Mood>) -> Option<DeferReason> {
     mood.map(DeferReason::NotStated).or_else(|| sweeps(text).then_some(DeferReason::Sweeping))
 }
@@ -200,7 +200,7 @@ impl Ending<'_> {
         )
     }
 
-    /// Why a note whose words fit the row does not tell that it has ended.
+    /// Why a note whose words fit the row does not say that it has ended.
     fn untold(&self, id: &str) -> Option<DeferReason> {
         let not_plain = |place| Some(DeferReason::NotPlain(place));
         let row = self.space.get(self.request.bucket, id)?;
@@ -314,14 +314,14 @@ impl Ending<'_> {
         }
     }
 
-    /// Live rows with a confirmed alias that the note has as a whole phrase.
+    /// Live rows with a confirmed alias that the note contains as a whole phrase.
     fn aliased(&self, text: &str) -> Vec<String> {
         let text = phrase(text);
         let rows = self.space.rows(self.request.bucket);
         rows.filter(|row| row.live && has_alias(row, &text)).map(|row| row.id.clone()).collect()
     }
 
-    /// Whether the note has an ordinary word that is the id of a live row.
+    /// Whether the note contains an ordinary word that is the id of a live row.
     fn has_plain_word(&self) -> bool {
         let rows = self.space.rows(self.request.bucket);
         rows.filter(|row| row.live && row.id.chars().all(char::is_alphabetic))
@@ -361,7 +361,8 @@ fn phrase(text: &str) -> String {
     format!(" {} ", tokens(&folded(text)).join(" "))
 }
 
-/// How a text states no end, its whole titles of these rows aside (id and title): what a title denies is not denied by the text.
+/// How a text states no end, apart from whole titles of these rows (id and title): what a title denies is not denied by
+/// the text.
 pub(crate) fn states_no_end<'a>(
     text: &str,
     rows: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -397,12 +398,12 @@ fn with_id(text: &str, id: &str, title: &str) -> Option<String> {
     (end > 0).then(|| named + text.get(end..).unwrap_or_default())
 }
 
-/// Whether a text has a name as a whole phrase, in any case.
+/// Whether a text contains a name as a whole phrase, in any case.
 pub(crate) fn has_phrase(text: &str, name: &str) -> bool {
     phrase(text).contains(&phrase(name))
 }
 
-/// Whether a phrase has one of the row's aliases that cannot be an ordinary word.
+/// Whether a phrase contains one of the row's aliases that cannot be an ordinary word.
 fn has_alias(row: &Row, text: &str) -> bool {
     telling(row).any(|alias| text.contains(&phrase(alias)))
 }
@@ -423,7 +424,7 @@ fn may_end(note: &Note, row: &Row) -> bool {
     own || actor.trust >= Trust::Authority.max(row.trust)
 }
 
-/// Whether a text names an id, as an ordinary word too, and not in passing.
+/// Whether a text names an id, even if it is an ordinary word, and not in passing.
 pub(crate) fn names(text: &str, id: &str) -> bool {
     mentions(text, [id], Some(id)).contains(&Mention::Named(id))
 }

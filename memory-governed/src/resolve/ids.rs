@@ -166,7 +166,7 @@ fn tokens(text: &str) -> Vec<Token> {
     found
 }
 
-/// Whether the text has the id as a whole token.
+/// Whether the text contains the id as a whole token.
 pub(crate) fn occurs(text: &str, id: &str) -> bool {
     let id = normal(id);
     tokens(text).iter().any(|token| token.normal == id)

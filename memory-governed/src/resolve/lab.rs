@@ -21,7 +21,7 @@ use crate::request::WriteRequest;
 pub struct Features {
     /// The rows.
     pub ids: Vec<String>,
-    /// What speaks for each, in the order of [`names`], with the likeness of its twin last.
+    /// What speaks for each, in the order of [`names`], with its similarity to its twin last.
     pub rows: Vec<Vec<f64>>,
     /// What is the same for all.
     pub scene: Vec<f64>,
@@ -72,7 +72,7 @@ pub fn is_guarded(note: &str) -> bool {
 
 /// As [`resolve`](super::resolve), with another table of weights.
 ///
-/// With [`Model::at_any_odds`] it shows how much of a decision the rules leave.
+/// With [`Model::at_any_odds`] it shows how much of a decision is left to the rules.
 #[must_use]
 pub fn resolve_by(model: &Model, space: &Space, request: &WriteRequest, note: &Note) -> Resolution {
     resolve_with(model, space, request, note, &[])

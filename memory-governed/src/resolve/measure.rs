@@ -76,21 +76,21 @@ pub(super) type Measures = [f64; NAMES.len()];
 const CHORE: f64 = 0.4;
 /// How many documents the words of other spaces count for.
 const PRIOR: f64 = 50.0;
-/// Rarest words of a description that are looked for.
+/// How many of a description's rarest words are looked for.
 const RAREST: usize = 12;
 /// A name in at most this many rows distinguishes them from others.
 const RARE_NAME: u32 = 2;
-/// First words of the note that are looked for.
+/// How many of the note's first words are looked for.
 const OPENING: usize = 6;
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
 
-/// Shares of documents, elsewhere, in which common words occur.
+/// How common words are elsewhere: the share of documents with each word.
 pub(super) trait Background {
     fn share(&self, word: u64) -> f64;
 }
 
-/// A word of the note: its rarity, in how many live titles it is, in how many live rows.
+/// A word of the note: its rarity, and the numbers of live titles and live rows that contain it.
 type Known = (Word, f64, usize, usize);
 
 /// How much of the note's weight other rows explain.
@@ -108,7 +108,7 @@ impl Rivals {
         Self { best, second, ended: ended.fold(0.0, f64::max) }
     }
 
-    /// What the best other row explains, next to one that explains `own`.
+    /// What the best other row explains, compared with one that explains `own`.
     fn beside(&self, own: f64) -> f64 {
         if own >= self.best { self.second } else { self.best }
     }
@@ -193,7 +193,8 @@ impl<'a> Scene<'a> {
         known.map(|(_, rarity, ..)| rarity).sum()
     }
 
-    /// A plain score of a row that explains so much: title covered .45, note explained .25, by the title .15, pairs of words .15.
+    /// A plain score of a row that explains this much: title covered .45, note explained .25, by the title .15, pairs
+    /// of words .15.
     pub(super) fn simple(&self, row: &Prepared, explained: f64) -> f64 {
         let shared = self.weight(row.title_set.iter().filter(|word| holds(&self.note.set, word)));
         let noted: f64 = self.known.iter().map(|(_, rarity, ..)| rarity).sum();
@@ -392,7 +393,7 @@ impl<'a> Scene<'a> {
         ]
     }
 
-    /// The share of the description's rarest words that the note has.
+    /// The share of the description's rarest words that are in the note.
     fn described(&self, row: &Prepared) -> f64 {
         let mut rarest: Vec<(f64, u64)> = row
             .description

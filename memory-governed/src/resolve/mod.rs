@@ -1,4 +1,4 @@
-//! Which row a note means: certain, or deferred. Pure functions: no I/O, no clock, no model of language.
+//! Which row a note means: certain, or deferred. Pure functions: no I/O, no clock, no language model.
 
 mod decide;
 mod ids;

@@ -20,10 +20,10 @@ const GAPS: [&str; 11] =
     ["covg", "evt", "ev", "fevt", "bm25", "ch4", "softcov", "lcs", "big", "covf", "simple"];
 /// Inputs of the second stage that are neither measures nor of the scene.
 const MARGINS: [&str; 7] = ["s1", "gap", "logp1", "near", "twin", "endedlead", "gap6"];
-/// Leads above this are alike.
+/// Greater leads count as this much.
 const MOST_GAP: f64 = 12.0;
 const MOST_GAP6: f64 = 6.0;
-/// A row is a near rival of the first from this share of its probability.
+/// A row with at least this share of the first row's probability is a near rival.
 const NEAR: f64 = 0.05;
 
 /// A table of weights.
@@ -52,7 +52,7 @@ struct File {
     intercept: f64,
     bind: HashMap<String, f64>,
     threshold: f64,
-    /// The first row's least share of the probability: of twins none is bound.
+    /// The first row's least share of the probability: with twins, neither is bound.
     least_share: f64,
 }
 
@@ -117,7 +117,7 @@ impl Model {
         self.threshold
     }
 
-    /// The same table, binding the first row however unlikely.
+    /// The same table, which binds the first row however unlikely it is.
     #[cfg(feature = "lab")]
     #[must_use]
     pub fn at_any_odds(&self) -> Self {
@@ -172,7 +172,8 @@ impl Background for Model {
     }
 }
 
-/// Whether the note has every word of the first row's title, words of tracking work aside, and they are at least two.
+/// Whether the note contains every word of the first row's title, apart from words of tracking work, and these are at
+/// least two.
 fn is_restated(weighed: &Weighed<'_>, order: &[(usize, f64)]) -> bool {
     let Some((at, _)) = order.first() else { return false };
     let covered = NAMES.iter().position(|name| *name == "covg");

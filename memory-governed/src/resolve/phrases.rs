@@ -256,7 +256,7 @@ pub(super) const EXAMPLES: &[&str] = &[
 /// Next to a verb of ending they change its meaning; in a sentence without one they state facts.
 pub(super) const TURN_NOTHING: &[&str] =
     &["failed", "unable", "half", "still", "about", "being", "rather", "plan"];
-/// Denials that are often written without their mark.
+/// Denials often written without their apostrophe.
 pub(super) const BARE_DENIALS: &[&str] = &[
     "isnt", "arent", "wasnt", "werent", "dont", "doesnt", "didnt", "cant", "couldnt", "wont", "wouldnt",
     "shouldnt", "hasnt", "havent", "hadnt", "aint",
@@ -286,7 +286,7 @@ pub(super) const DENIALS: &[&str] = &[
     "not",
     "never",
 ];
-/// Words that make a note be about a row other than the one it is on.
+/// Words that make a note about a row other than the one it is on.
 pub(super) const OTHER_ROWS: &[&str] = &[
     "duplicate",
     "overlap",

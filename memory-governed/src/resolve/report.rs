@@ -8,7 +8,7 @@ use super::words::stems;
 /// A title with fewer words does not describe work.
 const TITLE: usize = 3;
 
-/// Words anywhere in a report that may undo it, or say that it is not all.
+/// Words anywhere in a report that may undo it or show that it is incomplete.
 const UNDONE: &str = "wip draft drafts reverted reverts reverting revert undone undid unmerged rollback backlog roadmap accident \
      accidentally mistake mistakenly";
 const UNDONE_PAIRS: [[&str; 2]; 12] = [
@@ -50,9 +50,9 @@ pub(crate) struct Report {
 
 /// How a report repeats a title.
 pub(crate) struct Repeated {
-    /// How many of its words.
+    /// How many of the title's words it shares.
     pub(crate) shared: usize,
-    /// The report, its verb first as in the title.
+    /// The report, with its verb first as in the title.
     pub(crate) sentence: String,
 }
 

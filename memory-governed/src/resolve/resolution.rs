@@ -9,7 +9,7 @@ use super::speech::Mood;
 pub enum Resolution {
     /// This row, certainly.
     Bind(Binding),
-    /// A row that does not exist yet: with this id, or one that the writer creates.
+    /// A row that does not exist yet: with this id, or with one that the writer creates.
     New {
         /// The id, if the request names one.
         id: Option<String>,
@@ -42,9 +42,9 @@ pub struct Binding {
 pub enum BoundBy {
     /// The note names its id.
     Id,
-    /// The note has one of its confirmed aliases.
+    /// The note contains one of its confirmed aliases.
     Alias,
-    /// A new row would have its very title.
+    /// A new row would have exactly its title.
     Title,
     /// The words of the note, above the threshold.
     Words,
@@ -78,9 +78,9 @@ pub enum DeferReason {
     SeveralIds,
     /// A row is named only as something else: "unrelated to …".
     NamedAside,
-    /// A token looks like an id and is another.
+    /// A token looks like an id but is a different one.
     LookAlike,
-    /// The id came from the interpreter, and the note does not have it.
+    /// The id came from the interpreter, and is not in the note.
     IdNotInNote,
     /// The row was opened, or opened again, after the note.
     OpenedLater,
@@ -100,7 +100,7 @@ pub enum DeferReason {
     Unauthorised,
     /// The words of the note do not tell the rows apart, or fit none.
     Uncertain,
-    /// So it is, and the note has a plain word that is the id of a row.
+    /// As `Uncertain`, and the note contains a plain word that is the id of a row.
     PlainWord,
 }
 

@@ -34,7 +34,7 @@ pub struct Row {
     pub owner: Option<String>,
     /// How far its creator was trusted.
     pub trust: Trust,
-    /// Other names that someone with authority confirmed. A name that a note or a model merely mentioned is none.
+    /// Other names, confirmed by someone with authority. A name that a note or a model merely mentioned does not count.
     pub aliases: Vec<String>,
 }
 

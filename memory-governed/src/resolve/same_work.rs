@@ -9,12 +9,12 @@ use super::words::{stems, title_acts};
 const CLAUSE: usize = 3;
 /// Words of a part.
 const PARTS: &str = "another other second first initial one two three four five some half several part parts";
-/// Before what the work was done on: "an issue for …", "a prototype of …".
+/// Words before what the work was done on: "an issue for …", "a prototype of …".
 const OF: &str = "of for to about on in";
 /// Words after which a report explains why or how.
 const REASONS: &str = "so because since as";
 
-/// Further words that say that something is done, and not what.
+/// More words that say that something is done, but not what.
 const DONE: &str = "already implemented implementation verified now";
 
 /// Nouns of the work itself: "a fix for …" is all of it, "a benchmark for …" is not.
@@ -28,8 +28,10 @@ enum Item {
 
 /// Whether a sentence whose clause repeats more than half of a title, or of its head, is nevertheless about other work:
 ///
-/// - in the place of a word of the title it has another: "the image loader" for "the image resizer", "version 4" for "version 5";
-/// - they are preceded by something made for it, or a part: "a prototype of …", "tests for …", "the first …";
+/// - it has another word in the place of one of the title's: "the image loader" for "the image resizer", "version 4"
+///   for "version 5";
+/// - the words are preceded by something made for it, or a part of it: "a prototype of …", "tests for …", "the first
+///   …";
 /// - if it repeats more than three quarters of the title, what follows is not understood: "… in staging", "… tests", "…
 ///   resolved for Gmail".
 ///
@@ -113,14 +115,14 @@ fn has_another_word(asked: &[Item], clause: &[Item], is_shared: impl Fn(&Item) -
         let length = telling.iter().skip(next).take_while(|at| place(**at).is_none()).count();
         let before = next.checked_sub(1).and_then(|before| telling.get(before).copied());
         let after = telling.get(next + length).copied();
-        // The title has marks between them, and the clause may.
+        // The title has marks between them, so the clause may too.
         let is_marked = |end: usize| {
             asked
                 .get(before.unwrap_or_default()..end)
                 .is_some_and(|items| items.iter().any(|item| matches!(item, Item::Mark)))
         };
         let found = match (before.and_then(place), after) {
-            // A title may have a word twice.
+            // A title may contain a word twice.
             (Some(before), Some(after)) => {
                 let rest = clause.get(before + 1..).unwrap_or_default();
                 is_in_between(rest, asked.get(after), length + 1, is_marked(after), is_other, &is_shared)
@@ -251,7 +253,7 @@ impl Item {
         self.is_work() || self.said().is_some_and(|said| title_acts(said) != 0)
     }
 
-    /// Whether it ends as a verb may and is none that is known: "sorting", where "fixing" is one.
+    /// Whether it ends as a verb may but is no known one: "sorting", where "fixing" is known.
     fn is_noun(&self) -> bool {
         let Some(stem) = self.said().and_then(|said| said.strip_suffix("ing")) else { return false };
         let of = |list: &str| list.split_whitespace().any(|word| word.strip_suffix("ed") == Some(stem));
@@ -277,7 +279,7 @@ fn items(text: &str) -> Vec<Item> {
         for part in piece.split(|c: char| !c.is_alphanumeric() && !matches!(c, '.' | '\'')) {
             let part = part.trim_matches(['.', '\'']);
             let said = part.to_lowercase();
-            // A number, a version, a quantity and a file are another if a part of them is.
+            // Numbers, versions, quantities and files differ if any part of them differs.
             let is_one = part.contains('.') || part.bytes().any(|byte| byte.is_ascii_digit());
             match if is_one { vec![said.clone()] } else { stems(part) }.as_slice() {
                 [] if part.is_empty() => {}

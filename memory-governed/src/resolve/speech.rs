@@ -49,7 +49,7 @@ const VERBS: usize = 16;
 
 /// Whether the note states an end: nothing if it does, otherwise why not.
 ///
-/// A note that uses no verb of ending is taken by its first sentence.
+/// A note without a verb of ending is judged by its first sentence.
 pub(crate) fn states_an_end(note: &str) -> Option<Mood> {
     let (mut first, mut nouns) = (None, None);
     let mut found = false;

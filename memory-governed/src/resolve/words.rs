@@ -90,7 +90,7 @@ fn listed(list: &str, word: &str) -> bool {
     })
 }
 
-/// Endings that are taken off, and how many letters must stay.
+/// Endings that are removed, and how many letters must remain.
 const ENDINGS: [(&str, usize); 22] = [
     ("ations", 3),
     ("ation", 3),

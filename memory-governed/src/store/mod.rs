@@ -1,4 +1,4 @@
-//! The tables of one shared space, and transactions over them.
+//! The tables of one shared space, and transactions on them.
 
 mod schema;
 mod space;

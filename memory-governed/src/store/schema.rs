@@ -1,4 +1,4 @@
-//! The tables of a space, in words that both dialects understand; triggers are the seam between them.
+//! The tables of a space, in SQL that both dialects understand; triggers are where the dialects differ.
 
 use memory_core::host::{HostTables, Session};
 use memory_core::{Error, ErrorKind, Result, SqlDialect};
@@ -119,7 +119,8 @@ fn in_dialect(statement: &str, dialect: SqlDialect) -> String {
     }
 }
 
-/// When an update of a row only erases: the fixed columns are as before, and the others are as before or empty.
+/// The condition that an update of a row only erases: fixed columns are as before, and the others are as before or
+/// empty.
 fn erasure(dialect: SqlDialect, table: &str, fixed: &str) -> String {
     let same = match dialect {
         SqlDialect::Postgres => "IS NOT DISTINCT FROM",

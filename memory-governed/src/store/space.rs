@@ -46,7 +46,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGen>,
     options: Options,
-    /// Until when the interpreter asks to be left alone.
+    /// Until when the interpreter wants to be left alone.
     rests_until: AtomicI64,
 }
 
@@ -93,12 +93,12 @@ impl Space {
         self.0.tables.scope()
     }
 
-    /// Has no note read for so long.
+    /// Stops reading notes for this long.
     pub(crate) fn rest(&self, asked: Duration) {
         self.0.rests_until.store(self.after(asked).as_millis(), Ordering::Relaxed);
     }
 
-    /// How long notes must not be read, if at all.
+    /// How much longer notes must not be read, if at all.
     pub(crate) fn rests(&self) -> Option<Duration> {
         let until = Timestamp::from_millis_clamped(self.0.rests_until.load(Ordering::Relaxed));
         Some(until.saturating_since(self.now())).filter(|left| !left.is_zero())

@@ -18,7 +18,7 @@ impl AgentMemory {
     /// it is a transition from; otherwise order is by time and id.
     ///
     /// # Errors
-    /// `too_large` for an entity with more than 10,000 memories; the store's.
+    /// `too_large` for an entity with more than 10,000 memories; the store's errors.
     pub async fn history(&self, entity: &str) -> Result<Vec<HistoryEntry>> {
         let page = Page { order: Order::Entity(entity), after: &[], limit: MAX_HISTORY + 1 };
         let rows = self.graphs.page(&self.agent, Table::Semantic, page).await?;
@@ -34,8 +34,8 @@ impl AgentMemory {
     }
 }
 
-/// Sorts memories so that each follows those at which its edges end. Of those that are free to come next, the oldest
-/// does; so does one of a circle.
+/// Sorts memories so that each follows those at which its edges end. Among those free to come next, the oldest does; a
+/// circle is broken in the same way.
 fn in_order(memories: Vec<Semantic>, edges: &[Edge]) -> Vec<HistoryEntry> {
     let mut waits: HashMap<&str, usize> = HashMap::new();
     let mut followers: HashMap<&str, Vec<&Edge>> = HashMap::new();

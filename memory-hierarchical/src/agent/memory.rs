@@ -89,8 +89,8 @@ impl AgentMemory {
     /// which stays as it is.
     ///
     /// # Errors
-    /// `invalid_argument` for a confidence or weight outside 0 to 1; `not_found` where an end is missing or of the wrong
-    /// kind; `conflict` for a `SUPERSEDES` edge that closes a circle; the store's.
+    /// `invalid_argument` for a confidence or weight outside 0 to 1; `not_found` where an end is missing or of the
+    /// wrong kind; `conflict` for a `SUPERSEDES` edge that closes a circle; the store's errors.
     pub async fn link(&self, edge: Edge) -> Result<bool> {
         check_edge(&edge)?;
         let mut write = self.graphs.write(&self.agent).await?;
@@ -118,7 +118,7 @@ impl AgentMemory {
     /// The memories with these ids, of either kind; unknown ids are left out.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn nodes(&self, ids: &[String]) -> Result<Vec<Node>> {
         self.graphs.nodes(&self.agent, ids).await
     }
@@ -126,7 +126,7 @@ impl AgentMemory {
     /// How much the agent remembers.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn stats(&self) -> Result<Stats> {
         let counts = self.graphs.counts(&self.agent).await?;
         Ok(Stats { counts, revision: self.graphs.revision(&self.agent).await? })
@@ -204,7 +204,7 @@ fn check_edge(edge: &Edge) -> Result<()> {
     }
 }
 
-/// A file may hold memories that say nothing; new ones say something.
+/// A file may hold memories without content; new ones must have some.
 fn check_said(content: &str) -> Result<()> {
     if content.trim().is_empty() {
         return Err(Error::invalid("the content of the memory is blank; say what is known or what happened"));

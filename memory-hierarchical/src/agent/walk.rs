@@ -21,7 +21,7 @@ impl AgentMemory {
     /// The neighbours of a memory over edges of these kinds, at most `limit`.
     ///
     /// # Errors
-    /// `not_found` for an unknown id; the store's.
+    /// `not_found` for an unknown id; the store's errors.
     pub async fn neighbours(
         &self,
         id: &str,
@@ -34,7 +34,7 @@ impl AgentMemory {
         for &kind in kinds {
             let table = Table::Edges(kind);
             total += self.graphs.degree(&self.agent, table, direction, id).await?;
-            // As many as wanted from each end, because only then is it known which come first.
+            // As many as requested from each end, because only then is it known which come first.
             let wanted = limit.saturating_sub(edges.len());
             let mut of_kind = Vec::new();
             for column in direction.columns() {

@@ -1,4 +1,4 @@
-//! Whether there are files of the graph engine. Symbolic links are never followed: they do not count.
+//! Whether there are files of the graph engine. Symbolic links are never followed and do not count.
 
 use std::path::PathBuf;
 

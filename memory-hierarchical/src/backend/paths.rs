@@ -29,7 +29,7 @@ impl Paths {
         &self.home
     }
 
-    /// The graph engine's files of sessions: what a variable names, and of the default places the newer one.
+    /// The graph engine's session files: the one a variable names, and the newer of the default ones.
     pub(super) fn engine_sessions(&self) -> Vec<PathBuf> {
         let named = self.graph.clone();
         let named = named.filter(|path| path.parent().is_some_and(|folder| is_there(folder, path)));

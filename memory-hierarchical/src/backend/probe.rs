@@ -19,7 +19,7 @@ pub(super) fn is_there(base: &Path, path: &Path) -> bool {
     })
 }
 
-/// As [`is_there`], but an empty folder in the place of a graph is none.
+/// As [`is_there`], but an empty folder in the place of a graph does not count.
 pub(super) fn has_graph(base: &Path, path: &Path) -> bool {
     is_there(base, path) && !fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }

@@ -108,12 +108,12 @@ impl Reader<'_> {
         Ok(Rows { table: Some(table), rows, taken })
     }
 
-    /// Takes out rows that are not wanted.
+    /// Removes unwanted rows.
     fn keep<T>(&mut self, rows: &mut Rows<T>, judge: impl Fn(&T) -> Parsed<()>) {
         rows.taken.retain(|row| match judge(row) {
             Ok(()) => true,
             Err(Fault(why, what)) => {
-                // What was drawn from other rows is refused with these.
+                // Rows derived from refused ones are refused too.
                 if let Some(table) = rows.table {
                     self.refusals.add(table, why, || what);
                 }
@@ -236,7 +236,7 @@ fn used(mut cells: Cells<'_, '_>) -> Parsed<Use> {
     })
 }
 
-/// Its first columns, which two of the layouts have alike.
+/// Its leading columns, which two of the layouts share.
 fn begun(cells: &mut Cells<'_, '_>) -> Parsed<Entry> {
     Ok(Entry {
         id: id(cells.text()?)?,
@@ -278,7 +278,7 @@ fn tags_of(text: Option<&str>) -> Parsed<Vec<String>> {
 
 type Tables = (Rows<Session>, Rows<Use>, Rows<Entry>);
 
-/// A file with `memories` alone: its sessions are drawn from them.
+/// A file with only `memories`: its sessions are derived from them.
 fn memories(reader: &mut Reader<'_>) -> Result<Tables> {
     let entries = reader.read("memories", MEMORIES_COLUMNS, |mut cells| {
         let mut entry = begun(&mut cells)?;
@@ -347,7 +347,7 @@ fn key_value(reader: &mut Reader<'_>) -> Result<Tables> {
             return Err(Fault(Why::Orphan, "its session is not there".to_owned()));
         };
         let (title, content) = (cells.text()?, cells.text()?);
-        // Files of several projects have equal sessions and numbers.
+        // Files of several projects may use the same sessions and numbers.
         let id = format!(
             "kv-{}",
             content_hash(&[&session, &number.to_string(), &title, &content].map(String::as_str).join("\0"))

@@ -66,7 +66,7 @@ impl Layout {
     /// That of a database.
     ///
     /// # Errors
-    /// `corrupt` for none of them.
+    /// `corrupt` for an unknown layout.
     pub(super) fn of(foreign: &Foreign) -> Result<Self> {
         if is_graph(foreign)? {
             return Ok(Self::Graph);

@@ -1,5 +1,5 @@
-//! Databases of the original program into this one's tables: its flat layouts and its graph of an agent. The section
-//! "Transfer" of `docs/hierarchical.md` lists them.
+//! Imports databases of the original program: its flat layouts and its graph of an agent. The section "Transfer" of
+//! `docs/hierarchical.md` lists them.
 //!
 //! The source is only read. Every row is accounted for: stored, skipped because it already exists, or refused for a
 //! reason. So running it again continues where it was interrupted.

@@ -1,4 +1,4 @@
-//! Rows of flat memories into the tables.
+//! Writing rows of flat memories to the tables.
 
 use memory_core::host::{Session as Tx, int, maybe, text};
 use memory_core::sql::SqlValue;
@@ -101,7 +101,7 @@ async fn all<T: Sync>(
     }))
 }
 
-/// Stores some rows; how many are new, and the ids of entries that are neither stored nor there.
+/// Stores some rows; returns how many are new, and the ids of entries that are neither stored nor already there.
 async fn some<T>(
     tx: &Tx<'_>,
     batch: &[T],

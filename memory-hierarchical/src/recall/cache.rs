@@ -1,4 +1,4 @@
-//! The graphs that are kept in memory: bounded, the least recently used leave first.
+//! The graphs kept in memory: a bounded number of bytes, least recently used dropped first.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -79,13 +79,13 @@ impl Cache {
             self.make_room(agent);
         }
         if revision == 0 {
-            // Names of agents that do not exist take no memory.
+            // Names of agents that do not exist must take no memory.
             self.lock().by_agent.remove(agent);
         }
         Ok(slot)
     }
 
-    /// Lets the graphs go that were not used for longest, until the rest fits; the one in use stays.
+    /// Drops the least recently used graphs until the rest fits; the one in use stays.
     fn make_room(&self, in_use: &Agent) {
         let mut slots = self.lock();
         loop {
@@ -110,7 +110,7 @@ impl Cache {
 async fn catch_up(graphs: &dyn GraphStore, agent: &Agent, slot: &Slot) -> Result<u64> {
     for _ in 1..ATTEMPTS {
         let revision = catch_up_once(graphs, agent, slot).await?;
-        // Replaced while it was read, the index has part of either graph.
+        // If the graph is replaced while it is read, the index has parts of both.
         if graphs.changes(agent, revision).await?.cleared_at <= revision {
             return Ok(revision);
         }
@@ -159,7 +159,7 @@ async fn read(
     (known, through): (u64, u64),
     take: &mut (dyn FnMut(Row) -> bool + Send),
 ) -> Result<bool> {
-    // All of a graph is read faster by its keys.
+    // A whole graph is read faster by its keys.
     let order = match known {
         0 => Order::Key,
         known => Order::Added { from: known.saturating_add(1), through },

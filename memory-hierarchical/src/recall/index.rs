@@ -25,7 +25,7 @@ pub(super) struct Link {
 struct Links {
     /// As they came.
     all: Vec<Link>,
-    /// Their places in the order in which walks take them, from the first walk on: most memories are never walked from.
+    /// Their places in walking order, from the first walk on: most memories are never walked from.
     order: OnceLock<Vec<u32>>,
 }
 
@@ -89,7 +89,7 @@ impl GraphIndex {
         if self.by_id.contains_key(node.id()) {
             return;
         }
-        // A graph ends long before the numbers do.
+        // A graph cannot grow beyond the range of the numbers.
         let Ok(number) = u32::try_from(self.ids.len()) else { return };
         let id: Arc<str> = node.id().into();
         self.id_bytes += id.len();
@@ -145,7 +145,7 @@ impl GraphIndex {
     }
 }
 
-/// A graph ends long before the numbers do.
+/// A graph cannot grow beyond the range of the numbers.
 fn numbered(place: usize) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX)
 }
@@ -164,7 +164,7 @@ fn words(node: &Node) -> String {
     }
 }
 
-/// A file may bring what a write refuses; a walk never gains.
+/// A file may contain values that a write refuses; a walk must never gain.
 fn strength(edge: &Edge) -> f64 {
     match edge {
         Edge::SimilarTo(edge) => edge.weight.clamp(0.0, 1.0),

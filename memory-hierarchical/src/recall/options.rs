@@ -1,4 +1,4 @@
-//! What a recall is asked, and what it answers.
+//! The options of a recall, and its answer.
 
 use memory_core::limits::{DEFAULT_TOP_K, MAX_QUERY_BYTES};
 use memory_core::{Error, Result};
@@ -84,8 +84,8 @@ pub struct Step {
 pub struct Recalled {
     /// The best first.
     pub hits: Vec<GraphHit>,
-    /// Whether the walk used up its [looks](RecallOptions::looks) before it found as many hits as requested. Then there
-    /// may be more within the steps, but none better than those before the superseded ones.
+    /// Whether the walk used up its [looks](RecallOptions::looks) before it found as many hits as requested. There may
+    /// then be more within the steps, but none better than those returned, superseded ones aside.
     pub truncated: bool,
 }
 

@@ -38,7 +38,7 @@ impl GraphRecall {
     /// the score by [`decay`](RecallOptions::decay) and by the edge's weight or confidence; the best way counts.
     ///
     /// # Errors
-    /// `invalid_argument` and `too_large` for options out of range; the store's.
+    /// `invalid_argument` and `too_large` for options out of range; the store's errors.
     pub async fn recall(&self, agent: &Agent, query: &str, options: &RecallOptions) -> Result<Recalled> {
         options.check(query)?;
         let mut recalled = Recalled::default();
@@ -52,7 +52,7 @@ impl GraphRecall {
         Ok(recalled)
     }
 
-    /// A recall, and whether all that it found was still there.
+    /// A recall, and whether everything it found was still there.
     async fn recall_once(
         &self,
         agent: &Agent,
@@ -71,7 +71,7 @@ impl GraphRecall {
         let mut nodes: HashMap<String, Node> =
             nodes.into_iter().map(|node| (node.id().to_owned(), node)).collect();
         let is_whole = nodes.len() == ids.len();
-        // What has been removed meanwhile is left out.
+        // Memories removed meanwhile are left out.
         let hit = |(id, is_superseded, one): (String, bool, Ranked)| {
             let node = nodes.remove(&id)?;
             Some(GraphHit { node, score: one.score, is_superseded, path: one.path })

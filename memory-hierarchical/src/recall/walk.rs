@@ -67,7 +67,7 @@ struct Walk<'a> {
     index: &'a GraphIndex,
     options: &'a RecallOptions,
     open: BinaryHeap<Way<'a>>,
-    /// The ways that others go on from.
+    /// The ways from which others continue.
     walked: Vec<Way<'a>>,
 }
 
@@ -259,7 +259,7 @@ mod tests {
             rows[..edges].reverse();
             rows[edges..].reverse();
             assert_eq!(answer(&index(&rows), &options), first, "seed {seed}");
-            // Some of them came after a walk had put the others in order.
+            // Some of them were added after a walk had put the others in order.
             let late = edges + (rows.len() - edges) / 2;
             let mut index = index(&rows[..late]);
             answer(&index, &options);

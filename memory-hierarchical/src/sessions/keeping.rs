@@ -13,9 +13,9 @@ use crate::limits::check_id;
 use crate::model::Agent;
 use crate::space::begin;
 
-/// The type of what must not be stored twice.
+/// The type that must not be stored twice.
 pub(crate) const LEARNING: &str = "learning";
-/// Removes an expired entry that would keep an equal one away.
+/// Removes an expired entry that would otherwise block an equal one.
 pub(crate) const EXPIRED: &str = "DELETE FROM session_entries WHERE session_id = ? AND agent_id = ? AND content_hash = ? \
      AND expires_ms <= ?";
 

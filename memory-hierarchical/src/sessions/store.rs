@@ -17,7 +17,7 @@ const MAX_ENTRIES: usize = 10_000;
 /// Which entries are live: the argument is the time.
 pub(super) const LIVE: &str = "(expires_ms IS NULL OR expires_ms > ?)";
 
-/// The flat memories of a tenant. An entry that has expired is in no answer and no count, and does not suppress a new one.
+/// The flat memories of a tenant. An expired entry is in no answer and no count, and does not block a new one.
 pub struct Sessions {
     pub(crate) tables: HostTables,
     pub(crate) clock: Arc<dyn Clock>,
@@ -58,7 +58,7 @@ impl Sessions {
     /// Live entries, the newest first, then by id.
     ///
     /// # Errors
-    /// `invalid_argument`, `too_large` for a limit out of range; the store's.
+    /// `invalid_argument`, `too_large` for a limit out of range; the store's errors.
     pub async fn entries(&self, query: &EntryQuery) -> Result<Vec<Entry>> {
         if query.limit == 0 {
             return Err(Error::invalid("a page of no entries; ask for 1 to 10,000"));
@@ -86,10 +86,10 @@ impl Sessions {
         rows.into_iter().map(|mut row| Entry::read(&mut row)).collect()
     }
 
-    /// The sessions, the one used last first, then by id.
+    /// The sessions, most recently used first, then by id.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn list(&self) -> Result<Vec<SessionSummary>> {
         let plain = self.tables.plain();
         let mut agents: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -121,7 +121,7 @@ impl Sessions {
     /// How many live entries each agent has, by name.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn agent_counts(&self) -> Result<Vec<(Agent, u64)>> {
         let query = format!(
             "SELECT agent_id, count(*) FROM session_entries WHERE {LIVE} GROUP BY agent_id ORDER BY agent_id"
@@ -133,7 +133,7 @@ impl Sessions {
     /// Removes sessions with their entries. Returns how many there were.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn remove(&self, session_ids: &[String]) -> Result<u64> {
         let tx = begin(&self.tables).await?;
         let removed = async {
@@ -153,7 +153,7 @@ impl Sessions {
     /// Removes the entries that have expired, to make room; they are in no answer either way. Returns how many.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn purge(&self) -> Result<u64> {
         let now = [int(self.clock.now().as_millis())];
         self.tables.plain().exec("DELETE FROM session_entries WHERE expires_ms <= ?", &now).await

@@ -18,7 +18,7 @@ use crate::store::{Changes, Direction, GraphStore, GraphWrite, each_row};
 
 /// Time limit of one statement: removing a large graph may take longer than an agent's statement.
 const STATEMENT: Duration = Duration::from_secs(600);
-/// Most that a revision grows by.
+/// The largest step by which a revision grows.
 const MAX_STEP: u128 = 1 << 24;
 
 /// Graphs in the tables of one tenant, on any provider that serves
@@ -55,7 +55,7 @@ impl SqlGraphs {
         create(&self.tables, &schema::statements(self.tables.dialect())).await
     }
 
-    /// Reads rows. Where the tables are gone, because the tenant was erased or restored, they are created again.
+    /// Reads rows. If the tables are gone, because the tenant was erased or restored, they are created again.
     async fn query(&self, query: &str, args: &[SqlValue]) -> Result<Vec<Cells>> {
         match self.tables.plain().query(query, args).await {
             Err(error) if is_without_tables(&error) => {
@@ -118,7 +118,7 @@ impl GraphStore for SqlGraphs {
             let marks = marks(some.len());
             let found_by = format!("agent_id = ? AND {column} IN ({marks})");
             let (filter, owners) = match column {
-                // SQLite, which keeps no statistics, would pass over all edges of the agent; of the keys alone, it uses the
+                // SQLite keeps no statistics and would scan all edges of the agent; with the keys alone, it uses the
                 // index by target.
                 "target_id" => {
                     let keys = format!("SELECT source_id, target_id FROM {name} WHERE {found_by}");
@@ -136,7 +136,7 @@ impl GraphStore for SqlGraphs {
                     }
                     left = rest;
                 }
-                // Longer than one answer may be: page by page.
+                // Longer than one answer may be: read page by page.
                 Err(error) if error.kind() == ErrorKind::ResultTooLarge && some.len() == 1 => {
                     for id in some {
                         let mut take = |_, row| {
@@ -158,7 +158,7 @@ impl GraphStore for SqlGraphs {
         let ends: &[&str] = match direction {
             Direction::Outgoing => &["source_id = ?"],
             Direction::Incoming => &["target_id = ?"],
-            // One from the memory to itself is an edge, not two.
+            // An edge from the memory to itself is one edge, not two.
             Direction::Both => &["source_id = ?", "target_id = ? AND source_id <> target_id"],
         };
         let mut degree = 0;

@@ -1,4 +1,4 @@
-//! Rows of the tables, out of the statements that read and write them.
+//! Reading and writing rows of the tables.
 
 use memory_core::host::{self, Session, int, text};
 use memory_core::sql::SqlValue;

@@ -8,7 +8,7 @@ use crate::rows::Table;
 /// `{key}` is a text compared by its bytes; `{tail}` makes the table ordered by its key if the dialect can.
 ///
 /// The keys of nodes and edges start with the agent, so that one agent's query reads nothing of another's. For edges,
-/// the key covers a walk forwards and the index `*_by_target` a walk backwards. `added` is the revision that added the
+/// the key serves walks forwards and the index `*_by_target` walks backwards. `added` is the revision that added the
 /// row, and `*_by_added` finds what is new to a reader.
 const NODES: &[&str] = &[
     "CREATE TABLE IF NOT EXISTS graph_agents (agent_id {key} NOT NULL PRIMARY KEY, revision BIGINT NOT NULL, \

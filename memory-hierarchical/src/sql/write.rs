@@ -15,7 +15,7 @@ use crate::store::GraphWrite;
 pub(super) struct SqlWrite<'a> {
     tx: Session<'a>,
     agent: Agent,
-    /// What the graph's revision is once this is committed.
+    /// The graph's revision once this is committed.
     revision: u64,
     /// Whether there is anything to commit: a revision without a trace could not be told from another graph's.
     is_changed: bool,

@@ -75,7 +75,7 @@ fn metadata(value: &Value) -> Bytes {
     Ok(written(value))
 }
 
-/// What can be judged on its own.
+/// What can be judged from one row alone.
 pub(crate) trait Judge {
     fn judge(&self) -> Judged;
 }
@@ -236,7 +236,7 @@ impl Graph {
     }
 }
 
-/// What a graph has of that at which a file ends.
+/// What the graph has of the memories at which a file's edges end.
 #[derive(Debug, Default)]
 pub(super) struct There {
     pub(super) semantic: HashSet<String>,
@@ -245,7 +245,7 @@ pub(super) struct There {
     pub(super) supersedes: HashSet<(String, String)>,
 }
 
-/// Refuses edges of a circle of memories that supersede each other.
+/// Refuses edges that form a circle of memories superseding each other.
 fn check_circles(edges: &[Supersedes], there: Option<&There>) -> Result<()> {
     let given = edges.iter().map(|edge| (edge.source_id.as_str(), edge.target_id.as_str()));
     let held = there.into_iter().flat_map(|there| &there.supersedes);
@@ -279,7 +279,7 @@ impl Nodes<'_> {
         }
     }
 
-    /// Checks the ends of edges; which of them repeat an earlier one.
+    /// Checks the ends of edges; returns which edges repeat an earlier one.
     fn repeated<T>(
         &self,
         kind: EdgeKind,
@@ -308,7 +308,7 @@ impl Nodes<'_> {
     }
 }
 
-/// Takes out the rows at these places, which are in ascending order.
+/// Removes the rows at these places, which are in ascending order.
 fn without<T>(rows: &mut Vec<T>, places: &[usize]) -> u64 {
     let (mut index, mut next) = (0, places.iter().peekable());
     rows.retain(|_| {

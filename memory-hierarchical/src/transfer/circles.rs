@@ -10,7 +10,7 @@ pub(super) fn on_circles<'a>(edges: impl Iterator<Item = (&'a str, &'a str)>) ->
         onward.entry(from).or_default().push(to);
         back.entry(to).or_default().push(from);
     }
-    // Each after all that it leads to, unless these lead back to it.
+    // Each after all that it leads to, unless those lead back to it.
     let (mut order, mut seen) = (Vec::new(), HashSet::new());
     for &(from, _) in &edges {
         let mut stack = vec![(from, false)];

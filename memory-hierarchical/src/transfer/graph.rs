@@ -37,8 +37,8 @@ impl Graph {
     /// The agent's graph at one moment: memories by id, edges by source and target.
     ///
     /// # Errors
-    /// `not_found` if the agent has no graph; `unavailable` if it is written so often that no moment of rest is found; the
-    /// store's.
+    /// `not_found` if the agent has no graph; `unavailable` if it is written so often that no moment of rest is found;
+    /// the store's errors.
     pub async fn read(store: &dyn GraphStore, agent: &Agent) -> Result<Self> {
         for _ in 0..ATTEMPTS {
             let revision = store.revision(agent).await?;

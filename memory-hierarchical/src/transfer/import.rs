@@ -14,7 +14,7 @@ use crate::store::{GraphStore, GraphWrite, each_row};
 
 /// Rows of a batch.
 const BATCH: usize = 500;
-/// Rows that are named of those that were not taken for a reason.
+/// How many of the rows not taken for one reason are named.
 pub(super) const NAMED: usize = 1_000;
 
 /// What an import does with the existing graph.
@@ -104,7 +104,7 @@ async fn merge(
     Ok((tables, taken))
 }
 
-/// Takes out the memories whose ids the graph has for others.
+/// Removes the memories whose ids the graph uses for others.
 async fn take_out(
     store: &dyn GraphStore,
     write: &mut dyn GraphWrite,

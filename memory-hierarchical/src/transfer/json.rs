@@ -189,7 +189,7 @@ pub fn read_json(from: &mut dyn Read, max_bytes: u64) -> Result<Document> {
 }
 
 impl Stated {
-    /// A file whose number of rows differs from what it states has lost or gained some since it was written.
+    /// A file whose number of rows differs from the stated one has lost or gained some since it was written.
     fn check(&self, counts: Counts) -> Result<()> {
         let stated = Tables {
             semantic_nodes: self.semantic_node_count,

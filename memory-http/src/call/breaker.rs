@@ -97,7 +97,7 @@ impl Permit<'_> {
         let mut circuits = self.breakers.lock();
         let failures = match circuits.get(self.origin) {
             Some(State::Closed(failures)) => failures.saturating_add(1),
-            // Another attempt opened it meanwhile, or this was the probe.
+            // Another attempt opened it in the meantime, or this was the probe.
             Some(State::Open(_) | State::Probing) => policy.failures,
             None => 1,
         };

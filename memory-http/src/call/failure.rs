@@ -43,7 +43,7 @@ impl Failure {
             let failure = Self::unconnected(call, error.is_timeout());
             return Self { error: failure.error.with_source(error), ..failure };
         }
-        // The transport calls everything a failure to decode that happens in a body, also a broken connection.
+        // The transport reports any failure in a body as a decoding failure, even a broken connection.
         if error.is_decode() && !error.is_timeout() && !is_cut(&error) {
             return Self::unusable(call, "is not what its content encoding says", Some(error));
         }
@@ -119,7 +119,7 @@ impl Failure {
 
     /// A reply over the cap.
     pub(crate) fn too_large(call: &Call, at_least: usize, limit: usize) -> Self {
-        // Of a call that changes something, asking for less would not help.
+        // If the call changes something, asking for less would not help.
         if call.kind != CallKind::Safe {
             return Self::unusable(call, "is larger than allowed", None);
         }
@@ -157,14 +157,14 @@ impl Failure {
     }
 }
 
-/// Whether a body ended early: its connection broke, or what was compressed is not all there.
+/// Whether a body ended early: its connection broke, or compressed data is incomplete.
 fn is_cut(error: &reqwest::Error) -> bool {
     let Some(source) = error.source() else { return false };
     find::<reqwest::Error>(source).is_some_and(reqwest::Error::is_body)
         || find::<io::Error>(source).is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
 }
 
-/// The error of type `T` in a chain, also inside I/O errors, which hide what they wrap.
+/// The error of type `T` in a chain, including inside I/O errors, which hide what they wrap.
 fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
     let mut next = Some(error);
     while let Some(error) = next {

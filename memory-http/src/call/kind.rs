@@ -16,7 +16,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// As it goes over the wire.
+    /// Its name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -42,14 +42,13 @@ impl Method {
 /// The effect of repeating a call. It decides which failures are retried, and how a lost reply is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallKind {
-    /// Changes nothing on the server: a read, a search, an embedding. Repeated after a reply that was lost or is cut
-    /// short, and after 408, 425, 429, 500, 502, 503 and 504.
+    /// Changes nothing on the server: a read, a search, an embedding. Repeated if the reply was lost or cut short, and
+    /// after 408, 425, 429, 500, 502, 503 and 504.
     Safe,
     /// Changes something, and repeating it changes nothing more: a put, a delete. As `Safe`, but a 500 is final.
     Idempotent,
-    /// Must not happen twice. Repeated only where it cannot have happened: no connection, or 429.
-    /// A lost reply, and every 5xx but 501 and 505, are `outcome_unknown`: also a 503 may come from a proxy whose
-    /// server did the work.
+    /// Must not happen twice. Repeated only if it cannot have happened: no connection, or 429. A lost reply and every
+    /// 5xx except 501 and 505 are `outcome_unknown`, since even a 503 may come from a proxy whose server did the work.
     NotIdempotent,
 }
 

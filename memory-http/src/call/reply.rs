@@ -35,7 +35,7 @@ impl Reply {
         (200..300).contains(&self.status)
     }
 
-    /// How long `Retry-After` asks to wait, if it does.
+    /// How long `Retry-After` asks to wait, if present.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
@@ -47,14 +47,14 @@ impl Reply {
             || self.kind == CallKind::Safe && self.is_success() && self.ends_early()
     }
 
-    /// Whether the body begins as JSON and ends before it is whole.
+    /// Whether the body starts as JSON but is incomplete.
     fn ends_early(&self) -> bool {
         let begins = self.body.iter().find(|byte| !byte.is_ascii_whitespace());
         matches!(begins, Some(b'{' | b'['))
             && serde_json::from_slice::<IgnoredAny>(&self.body).is_err_and(|error| error.is_eof())
     }
 
-    /// The first value of a header, where it is text.
+    /// The first value of a header, if it is text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
@@ -94,7 +94,7 @@ impl Reply {
     /// As [`Reply::json`], for stored data: an invalid reply is `corrupt`, and retrying does not help.
     ///
     /// # Errors
-    /// `unavailable` for an HTML page, else `corrupt`.
+    /// `unavailable` for an HTML page, otherwise `corrupt`.
     pub fn trusted_json<T: DeserializeOwned>(&self) -> Result<T> {
         self.json().map_err(|error| match self.page_error() {
             Some(page) => page,

@@ -134,13 +134,13 @@ impl Call {
     memory_core::setters! {
         /// The effect of repeating the call.
         kind(kind: CallKind);
-        /// Lets `judge` read a whole reply and say whether the call is to be repeated, where the service says more than
-        /// its status does; `None` leaves it to the kind. A reply that it judges counts as a sign of health, whatever its
-        /// status: the service answered about this one call.
+        /// Lets `judge` read a whole reply and decide whether to repeat the call, for services that say more than their
+        /// status; `None` leaves it to the kind. A judged reply counts as a sign of health, whatever its status: the
+        /// service answered about this one call.
         judged_by(judge: fn(&Reply) -> Option<bool> => Some(judge));
     }
 
-    /// What the judge says of a reply.
+    /// The judge's verdict on a reply.
     pub(crate) fn judged(&self, reply: &Reply) -> Option<bool> {
         self.judge.and_then(|judge| judge(reply))
     }

@@ -18,7 +18,7 @@ use crate::call::request::Call;
 /// A request's body, made while it is sent.
 pub type Upload = Pin<Box<dyn Stream<Item = Vec<u8>> + Send>>;
 
-/// An upload as the transport takes it; it must be shareable, though nobody shares it.
+/// An upload in the form that the transport needs: shareable, though nobody shares it.
 pub(crate) struct UploadBody(pub(crate) Mutex<Upload>);
 
 impl http_body::Body for UploadBody {
@@ -35,18 +35,18 @@ impl http_body::Body for UploadBody {
     }
 }
 
-/// Whether the transport has asked for a request's body, which it does before it sends the head. Whoever claims this first
-/// has it: a call that does so when its time is up has sent nothing, and never will.
+/// Whether the transport has asked for a request's body, which it does before it sends the head. The first to claim
+/// this wins: a call that claims it when its time is up has sent nothing, and never will.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unsent(Arc<AtomicBool>);
 
 impl Unsent {
-    /// Whether nobody claimed it before.
+    /// Returns whether nobody claimed it before.
     pub(crate) fn claim(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// The body that claims this when it is asked for.
+    /// The body, which claims this when it is requested.
     pub(crate) fn watch(&self, body: reqwest::Body) -> reqwest::Body {
         reqwest::Body::wrap(WatchedBody { body, unsent: Some(self.clone()) })
     }
@@ -54,7 +54,7 @@ impl Unsent {
 
 struct WatchedBody {
     body: reqwest::Body,
-    /// Until it is asked for.
+    /// Present until it is requested.
     unsent: Option<Unsent>,
 }
 
@@ -81,7 +81,7 @@ impl http_body::Body for WatchedBody {
     }
 }
 
-/// A reply whose body is read as it comes; a stream of its parts. Dropping it closes the connection.
+/// A reply whose body is read as it arrives, as a stream of parts. Dropping it closes the connection.
 pub struct Download {
     pub(crate) reply: Reply,
     /// `None` once it ended, and for a status other than 2xx, whose body is in `reply`.

@@ -55,8 +55,8 @@ impl AddressClass {
         self == Self::Public
     }
 
-    /// Whether not even a listed name may resolve to it: no operator's service has such an address, but a forged answer
-    /// may. A host listed by this address is still allowed.
+    /// Whether not even a listed name may resolve to it: no operator's service has such an address, but a forged DNS
+    /// answer may. A host listed by this very address is still allowed.
     pub(crate) fn is_never_meant(self) -> bool {
         matches!(
             self,

@@ -9,8 +9,8 @@ use url::Url;
 use crate::egress::address::AddressClass;
 use crate::egress::origin::{self, Origin};
 
-/// What the client may reach. By default public addresses by https; anything else only if [`EgressPolicy::allow_host`]
-/// lists the host and port.
+/// What the client may reach. By default only public addresses over https; anything else only if
+/// [`EgressPolicy::allow_host`] lists the host and port.
 ///
 /// Only the policy grants exemptions; nothing in a URL, a less trusted configuration or a reply adds to it.
 ///
@@ -28,7 +28,7 @@ pub struct EgressPolicy {
 }
 
 impl EgressPolicy {
-    /// Public addresses by https, nothing else.
+    /// Only public addresses over https.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -36,7 +36,7 @@ impl EgressPolicy {
 
     /// Lists `host:port`, exactly as in URLs: this host may have a private or loopback address and be used without TLS.
     ///
-    /// A listed *name* still does not lead to link-local, multicast or metadata addresses; list the address itself for
+    /// A listed *name* still cannot resolve to link-local, multicast or metadata addresses; list the address itself for
     /// those.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::keys::options::{KeyOptions, KeyRef, MAX_TENANTS, Tenancy, scope_id};
 use crate::keys::secret::{MAX_SECRET_BYTES, SecretSource};
 use crate::keys::tenancy::{PatternOf, TenantPattern, without_key};
 
-/// Most runs with a stored key of their own.
+/// Most runs with their own stored key.
 const MAX_RUNS: usize = 10_000;
 
 /// The loaded keys of a service. `Debug` shows none.
@@ -83,7 +83,7 @@ impl Keyring {
         self.shared.iter().chain(self.tenants.values())
     }
 
-    /// The key of a run: its own if it has one, else its tenant's.
+    /// The key of a run: its own if it has one, otherwise its tenant's.
     ///
     /// # Errors
     /// `unauthenticated` if there is none, or if a header cannot carry the run's own.
@@ -94,8 +94,8 @@ impl Keyring {
         }
     }
 
-    /// As [`Keyring::of`], for a write into `scope`. If this is the scope of a run with its own key, the key is kept
-    /// until [`Keyring::forget_run`] for the cleanup at the end of the run.
+    /// Like [`Keyring::of`], for a write into `scope`. If this is the scope of a run with its own key, the key is kept
+    /// for the cleanup at the end of the run, until [`Keyring::forget_run`].
     ///
     /// # Errors
     /// As [`Keyring::of`]; `unavailable` if too many runs with their own keys are open.

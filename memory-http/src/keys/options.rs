@@ -86,7 +86,7 @@ pub struct KeyOptions {
     pub tenant_pattern: Option<KeyRef>,
     /// A [`TenantPattern`] of prefixes; only with [`Tenancy::SharedKeyWithPrefix`].
     pub prefix: Option<String>,
-    /// Longest id that the service stores uncut, in bytes; `None`: unlimited.
+    /// Longest id that the service stores uncut, in bytes; `None` for unlimited.
     pub max_id_bytes: Option<usize>,
     /// The name under which a run may pass its own key in
     /// [`RunContext::credentials`](memory_core::RunContext::credentials).
@@ -192,7 +192,7 @@ const SCOPE_ID_BYTES: usize = "m1.agent.".len() + 64;
 
 /// A scope's id at a service: `m1.`, the kind, a dot, and the 64 digits of the scope's digest.
 ///
-/// Only letters, digits and dots, never blank, never `*`, so that no filter, path or parameter misinterprets it.
+/// Only letters, digits and dots, never blank and never `*`, so that no filter, path or parameter misinterprets it.
 /// Different scopes have different ids, whatever their tenants and ids.
 #[must_use]
 pub fn scope_id(scope: &Scope) -> String {

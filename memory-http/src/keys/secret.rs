@@ -11,14 +11,14 @@ pub const MAX_SECRET_BYTES: usize = 16 * 1024;
 /// Longest name of a variable, in bytes.
 const MAX_NAME_BYTES: usize = 128;
 
-/// The source of a secret. `Debug` and `Display` name the source, never the content; the name of a variable only if it
+/// The source of a secret. `Debug` and `Display` name the source, never the content; a variable's name only if it
 /// consists of capitals, digits and `_`, since it may be a secret put in the wrong field.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SecretSource {
     /// The environment variable of this name.
     Env(String),
-    /// A file with nothing else in it; surrounding white space is dropped.
+    /// A file that contains nothing else; surrounding white space is ignored.
     File(PathBuf),
 }
 

@@ -12,7 +12,7 @@ const MAX_ENV_BYTES: usize = 128;
 const MAX_FILE_NAME_BYTES: usize = 200;
 /// Longest pattern of a path, in bytes.
 const MAX_PATH_BYTES: usize = 4_096;
-/// Most bytes of a prefix besides the tenant.
+/// Most bytes of a prefix, excluding the tenant.
 const MAX_PREFIX_TEXT_BYTES: usize = 64;
 
 /// What a pattern names.
@@ -52,10 +52,10 @@ impl TenantPattern {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// `invalid_argument` for one that could give two tenants the same name, or a tenant a name that is not the
+    /// `invalid_argument` for a pattern that could give two tenants the same name, or a tenant a name that is not the
     /// operator's to give: without `{tenant}`, with two, or with another placeholder; with white space or characters
-    /// beyond those that every system keeps apart; a variable that does not begin with a text of the operator's that
-    /// ends in `_`; a file whose folder depends on the tenant; a prefix without `.`, `~` or `-` behind `{tenant}`.
+    /// that some system does not distinguish; a variable that does not start with the operator's own text ending in
+    /// `_`; a file whose folder depends on the tenant; a prefix without `.`, `~` or `-` after `{tenant}`.
     pub fn parse(text: &str, of: PatternOf) -> Result<Self> {
         let limit = if of == PatternOf::Files { MAX_PATH_BYTES } else { MAX_ENV_BYTES };
         if text.len() > limit {
@@ -165,7 +165,7 @@ impl TenantPattern {
     }
 }
 
-/// The folders of a path, with the separator behind them.
+/// The folders of a path, with the trailing separator.
 fn folder(head: &str) -> &str {
     head.rfind('/').and_then(|at| head.get(..=at)).unwrap_or_default()
 }

@@ -61,7 +61,7 @@ impl Connection {
         self.endpoint.origin()
     }
 
-    /// Makes a call and returns the reply whatever its status. `judge` decides about repeating it, as in
+    /// Makes a call and returns the reply whatever its status. `judge` decides whether to repeat it, as in
     /// [`Call::judged_by`].
     ///
     /// # Errors

@@ -47,7 +47,7 @@ impl Forgetting {
         self.forgotten = self.forgotten.saturating_add(forgotten);
     }
 
-    /// The final error: the original one if nothing was deleted before it, else `outcome_unknown`.
+    /// The final error: the original one if nothing was deleted before it, otherwise `outcome_unknown`.
     #[must_use]
     pub fn failed(&self, error: Error) -> Error {
         if self.forgotten == 0 && error.kind() != ErrorKind::OutcomeUnknown {
@@ -65,7 +65,7 @@ impl Forgetting {
     }
 }
 
-/// What `forget` needs of a session with a service: deletion of the owner's facts, and of nothing else.
+/// What `forget` needs from a session with a service: deleting the owner's facts, and nothing else.
 pub trait Forgets: Sync {
     /// The service.
     const SERVICE: Service;
@@ -73,7 +73,7 @@ pub trait Forgets: Sync {
     /// Deletes one fact; returns whether it existed. Another owner's counts as absent.
     ///
     /// # Errors
-    /// The service's; `outcome_unknown` if it may have been deleted.
+    /// The service's errors; `outcome_unknown` if it may have been deleted.
     fn forget_one(&self, id: &FactId) -> impl Future<Output = Result<bool>> + Send;
 
     /// Deletes every fact.
@@ -85,7 +85,7 @@ pub trait Forgets: Sync {
     /// Deletes within a deadline. Ids that are not the owner's are reported as not found and left alone.
     ///
     /// # Errors
-    /// As the deletions; `outcome_unknown` at the deadline.
+    /// Those of the deletions; `outcome_unknown` at the deadline.
     fn forget(&self, what: Forget, deadline: Duration) -> impl Future<Output = Result<ForgetOutcome>> + Send {
         let work = async move {
             match what {
@@ -109,11 +109,11 @@ pub trait Forgets: Sync {
     }
 }
 
-/// Forgets everything of a run that has ended, in the session that `session` makes of its key and owner. Without a key
-/// nothing can be there.
+/// Forgets everything about an ended run, in the session that `session` makes from its key and owner. Without a key,
+/// nothing can exist.
 ///
 /// # Errors
-/// As [`Forgets::forget`]; what has an unknown outcome may be tried again at once.
+/// Those of [`Forgets::forget`]; after an unknown outcome it may be retried at once.
 pub async fn end_run<S: Forgets>(
     keys: &Keyring,
     tenant: &TenantId,
@@ -132,8 +132,8 @@ pub async fn end_run<S: Forgets>(
     Ok(())
 }
 
-/// The error of a call that deletes: `outcome_unknown` where the service may have deleted, or may go on deleting, all the
-/// same; a refusal stays as it is.
+/// The error of a call that deletes: `outcome_unknown` if the service may have deleted anyway, or may still be
+/// deleting; a refusal stays as it is.
 #[must_use]
 pub fn may_have_forgotten(service: Service, error: Error) -> Error {
     match error.kind() {

@@ -10,7 +10,7 @@ use crate::keys::keyring::Keyring;
 pub struct Service {
     /// Its name.
     pub name: &'static str,
-    /// Its word for the owner of a memory, such as `user`.
+    /// The service's word for the owner of a memory, such as `user`.
     pub owner: &'static str,
 }
 
@@ -23,7 +23,7 @@ impl Service {
         Ok(Owner { service: self, id: keys.remote_id(scope)?, scope: scope.clone() })
     }
 
-    /// The owner of a scope that a run asks about. Refuses a scope of another tenant even without `Checked`.
+    /// The owner of a scope that a run asks about. Refuses a scope of another tenant, even without `Checked`.
     ///
     /// # Errors
     /// `scope_denied`; as [`Service::owner`].

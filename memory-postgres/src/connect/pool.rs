@@ -202,7 +202,7 @@ fn apply_defaults(address: &mut Address, config: &PostgresConfig) {
             // the server has analysed the table.
             ("enable_seqscan", "off".to_owned()),
             ("standard_conforming_strings", "on".to_owned()),
-            // What is forbidden above counts as expensive if there is no alternative, and would be compiled.
+            // A forbidden plan without an alternative counts as expensive, and would be compiled.
             ("jit", "off".to_owned()),
         ] {
             if !options.contains(name) {

@@ -75,9 +75,8 @@ impl Connection {
             && (self.shared || self.in_flight.load(Ordering::Relaxed) == 0)
     }
 
-    /// The rows of one statement.
-    /// The server's error; `timeout` if it was cancelled at the deadline; `outcome_unknown` if the statement commits
-    /// and the answer was lost.
+    /// The rows of one statement. Fails with the server's error; `timeout` if it was cancelled at the deadline;
+    /// `outcome_unknown` if the statement commits and the answer was lost.
     pub(crate) async fn query(
         &self,
         sql: &str,
@@ -237,8 +236,7 @@ impl Transaction<'_> {
         self.deadline = deadline;
     }
 
-    /// The rows of one statement.
-    /// The server's error; the transaction can then no longer commit.
+    /// The rows of one statement. Fails with the server's error; the transaction can then no longer commit.
     pub(crate) async fn query(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         self.run(rows_in(&self.inner, self.settings.prepared, sql, parameters)).await
     }

@@ -118,7 +118,7 @@ async fn remove_others(
     transaction: &Transaction<'_>,
     (keys, expires): &Keys,
 ) -> Result<()> {
-    // A set operation, which sorts or hashes. Of a join the planner may compare each entry with all keys.
+    // A set operation, which sorts or hashes. With a join the planner might compare each entry with all keys.
     let sql = store.named(&format!(
         "SELECT e.key FROM @schema@.entry e WHERE e.tenant = $1 AND e.space = {SPACE} \
          EXCEPT SELECT r.key FROM unnest($4::text[], $5::bigint[]) r (key, expires) \

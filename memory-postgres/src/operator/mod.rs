@@ -1,4 +1,4 @@
-//! What an operator runs once for setup, and for diagnosis when something is wrong.
+//! What an operator runs: once for setup, and again when something is wrong.
 
 mod doctor;
 mod provision;

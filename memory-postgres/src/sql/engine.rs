@@ -306,8 +306,8 @@ impl Engine {
         }
     }
 
-    /// Gives every role the password derived from the current key; returns how many there are.
-    /// The server's errors. Some roles may have the new password then; it can be run again.
+    /// Gives every role the password derived from the current key; returns how many there are. If the server fails,
+    /// some roles may already have the new password; it can be run again.
     pub(crate) async fn rekey(&self) -> Result<u64> {
         let (mut after, mut count) = (String::new(), 0);
         loop {

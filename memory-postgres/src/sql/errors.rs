@@ -148,7 +148,7 @@ const OF_VECTORS: &[&str] = &[
     "function vector_norm(",
 ];
 
-/// Whether the message is about an operator of pgvector between what pgvector would take.
+/// Whether the message is about a pgvector operator between types that pgvector would accept.
 fn compares_vectors(message: &str) -> bool {
     let could_be_one = |operand: &str| {
         let is_text =

@@ -68,7 +68,7 @@ impl Engine {
         Ok(rows.first().and_then(|row| row.get(0)))
     }
 
-    /// Called before a scope's database is inspected from outside, where an evicted one must not be seen.
+    /// Called before a scope's database is inspected from outside: an evicted one must not be seen.
     pub(crate) async fn settled(self: &Arc<Self>, state: &Arc<ScopeState>) -> Result<()> {
         if self.waiting(&state.hex).await?.is_some() {
             self.complete_those(std::slice::from_ref(&state.scope)).await?;

@@ -55,8 +55,8 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Connects, and migrates the tables if configured.
-    /// Fails with `invalid_argument` for a configuration out of range; as for connecting and [`schema::prepare`].
+    /// Connects, and migrates the tables if configured. Fails with `invalid_argument` for a configuration out of range;
+    /// otherwise as connecting and [`schema::prepare`] do.
     pub(crate) async fn open(config: PostgresConfig, time: Time) -> Result<Arc<Self>> {
         config.check()?;
         let connections = Connections::new(&config)?;

@@ -67,8 +67,8 @@ pub(crate) fn compared(dimensions: i32) -> String {
     format!("@vector@.{name}({dimensions})")
 }
 
-/// Builds the worthwhile indexes, and removes the others. Returns how many were built.
-/// Fails with `forbidden` if the database user does not own the table; the server's errors. What was built stays.
+/// Builds the worthwhile indexes, and removes the others. Returns how many were built. Fails with `forbidden` if the
+/// database user does not own the table, or with the server's errors; what was built stays.
 pub(crate) async fn maintain(store: &Store) -> Result<u64> {
     let connection = store.connections.take().await?;
     // Behind a pooler no statement may run that long.

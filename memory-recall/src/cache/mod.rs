@@ -1,4 +1,4 @@
-//! The conversations that are kept in memory: bounded, the least recently used leave first.
+//! The conversations kept in memory: a bounded number of bytes, least recently used dropped first.
 
 mod state;
 
@@ -86,7 +86,7 @@ impl Cache {
         let mut seen = log.head().await?;
         if slot.state().version != seen.version {
             let _reading = slot.reading.lock().await;
-            // Another reader may have read it meanwhile, and more of it.
+            // Another reader may have read it meanwhile, and more.
             seen = log.head().await?;
             if slot.state().version != seen.version {
                 catch_up(log, &slot, &seen, model).await?;
@@ -102,7 +102,7 @@ impl Cache {
         Ok(slot)
     }
 
-    /// Lets the scopes go that were not used for longest, until the rest fits; the one in use stays.
+    /// Drops the least recently used scopes until the rest fits; the one in use stays.
     fn make_room(&self, in_use: &Scope) {
         let mut slots = self.lock();
         let bytes = |slots: &Slots| -> usize {
@@ -137,7 +137,7 @@ async fn catch_up(log: &Log<'_>, slot: &Slot, seen: &SeenHead, model: Option<&Em
         let continues = state.version.is_some() && state.epoch == head.epoch && state.next <= head.next;
         (continues, if continues { state.next } else { 0 }, state.unembedded().clone())
     };
-    // A scope read from the start is built separately, so that recalls can go on with the old state.
+    // A scope read from the start is built separately, so that recalls can keep using the old state.
     let mut fresh = (!continues).then(State::default);
     while next < head.next {
         let mut page = log.page(next, PAGE).await?;

@@ -11,7 +11,7 @@ use crate::store::keys;
 use crate::store::record::{self, Record};
 use crate::store::vector::StoredVector;
 
-/// Turns that cannot be found by meaning, among those that were read.
+/// Turns among those read that cannot be found by meaning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Unembedded {
     /// Their vectors are of another model.
@@ -34,7 +34,7 @@ impl Unembedded {
         }
     }
 
-    /// Says so once: when the first of them were read.
+    /// Logs this once, when the first of them are read.
     pub(crate) fn warn(&self, before: &Self) {
         const DO: &str = "they are found by words alone until `memory reembed` embeds them";
         if self.stale > 0 && before.stale == 0 {
@@ -50,10 +50,10 @@ impl Unembedded {
 /// What was read of a scope's log.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// The head that it is up to.
+    /// The head it is current with.
     pub(crate) version: Option<u64>,
     pub(crate) epoch: String,
-    /// The first record that was not read.
+    /// The first record not read yet.
     pub(crate) next: u64,
     index: Index,
     /// When each turn starts to hold, in milliseconds, by ascending number.
@@ -177,12 +177,12 @@ impl State {
         self.superseded.contains_key(&number)
     }
 
-    /// Turns that were read and cannot be found by meaning.
+    /// Turns read that cannot be found by meaning.
     pub(crate) fn unembedded(&self) -> &Unembedded {
         &self.unembedded
     }
 
-    /// What it took when it was last measured.
+    /// The memory it took when last measured.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

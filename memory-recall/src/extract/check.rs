@@ -1,4 +1,4 @@
-//! Which drawn facts are taken.
+//! Which extracted facts are accepted.
 
 use std::collections::BTreeSet;
 

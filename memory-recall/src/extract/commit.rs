@@ -18,7 +18,7 @@ use crate::store::record::{self, Derived, Head, Known, StoredTurn, Support};
 use crate::store::vector::StoredVector;
 use crate::store::{digest, keys};
 
-/// Facts with the same words that were superseded one after the other and are looked through.
+/// How many facts with the same words, each superseded by the next, are looked through.
 const MAX_AGAIN: usize = 16;
 
 /// What is known of a fact's words.
@@ -41,7 +41,7 @@ struct Writes {
 }
 
 impl ExtractionQueue {
-    /// Stores facts from these turns, as far as the turns still exist. `None` if the turns are no longer ours.
+    /// Stores facts from these turns, as far as the turns still exist. `None` if the turns are no longer claimed by us.
     pub(super) async fn commit(
         &self,
         log: &Log<'_>,

@@ -61,14 +61,14 @@ pub struct DrawnFact {
     pub sources: Vec<FactId>,
     /// When it starts to hold, if the turns say so.
     pub valid_from: Option<Timestamp>,
-    /// Facts drawn before that hold no more because of it.
+    /// Earlier facts that no longer hold because of it.
     pub supersedes: Vec<FactId>,
 }
 
 /// What an extractor made of turns.
 #[derive(Debug)]
 pub struct Drawn {
-    /// The facts, or why there are none to be had.
+    /// The facts, or why there are none.
     pub facts: Result<Vec<DrawnFact>>,
     /// What it cost, whatever the result.
     pub spent: Spent,
@@ -77,7 +77,7 @@ pub struct Drawn {
 /// Extracts facts from turns. Limited in time; its results are checked, not trusted.
 #[async_trait]
 pub trait Extractor: Send + Sync + fmt::Debug {
-    /// What is noted with each fact: the kind, its version and the model.
+    /// What is recorded with each fact: the kind, its version and the model.
     fn name(&self) -> &str;
 
     /// Extracts facts from `turns`; `known` are earlier facts that may be about the same things.

@@ -1,7 +1,7 @@
 //! Facts extracted from a conversation by an [`Extractor`], such as a language model.
 //!
-//! They exist alongside the turns that support them, never instead. [`ExtractionQueue`] knows which turns have not been
-//! examined yet, and stores what is extracted from them; `docs/spec/recall.md` numbers the behaviours.
+//! They exist alongside the turns that support them and never replace them. [`ExtractionQueue`] knows which turns have
+//! not been examined yet, and stores what is extracted from them; `docs/spec/recall.md` numbers the behaviours.
 
 mod check;
 mod commit;

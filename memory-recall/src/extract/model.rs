@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::extractor::{Drawn, DrawnFact, Extractor, KnownFact, SourceTurn};
 use crate::store::progress::Spent;
 
-/// The version of prompt and schema: noted with every fact.
+/// The version of prompt and schema, recorded with every fact.
 pub const PROMPT_VERSION: &str = "facts-1";
 /// Longest reply that is read, in bytes.
 pub const MAX_REPLY_BYTES: usize = 256 << 10;
@@ -55,7 +55,7 @@ struct ReplyFact {
     supersedes: Option<Ids>,
 }
 
-/// Ids in a list, or one without a list.
+/// Ids in a list, or a single one without a list.
 struct Ids(Vec<String>);
 
 impl<'de> Deserialize<'de> for Ids {

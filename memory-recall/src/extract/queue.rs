@@ -1,4 +1,4 @@
-//! What waits for extraction: the log of a conversation from some number on, and what was set aside.
+//! What waits for extraction: a conversation's log from some number on, and the turns that were set aside.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ pub struct ExtractOptions {
     pub batch: usize,
     /// How often turns are tried before they are set aside. Default 5.
     pub max_attempts: u32,
-    /// How long nobody else takes up the turns given to an extractor. It should exceed the extractor's time limit;
+    /// How long turns given to an extractor are not given to another. It should exceed the extractor's time limit;
     /// after a kill, turns wait this long. Default 10 minutes.
     pub lease: Duration,
-    /// The scope's quota, which facts count against like turns.
+    /// The scope's quota; facts count against it as turns do.
     pub quota: Quota,
 }
 
@@ -60,7 +60,7 @@ pub struct SetAside {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ExtractStatus {
-    /// Turns that were not looked at yet.
+    /// Turns not examined yet.
     pub waiting: u64,
     /// Turns that were given up.
     pub aside: Vec<SetAside>,
@@ -81,7 +81,7 @@ pub struct ExtractionQueue {
     pub(super) options: ExtractOptions,
     /// Identifies this queue's owner among those that extract.
     pub(super) owner: String,
-    /// Until when the extractor asks to be left alone, for any scope.
+    /// Until when the extractor wants to be left alone, for any scope.
     pub(super) rests_until: AtomicI64,
 }
 
@@ -120,7 +120,7 @@ impl ExtractionQueue {
     /// Counts what waits, and lists what was set aside.
     ///
     /// # Errors
-    /// The store's errors; `capability_unsupported` for one whose conversations are not this crate's.
+    /// The store's errors; `capability_unsupported` for a store whose conversations this crate does not keep.
     pub async fn status(&self, scope: &Scope) -> Result<ExtractStatus> {
         let log = self.log(scope)?;
         let (_, progress) = log.progress().await?.unzip();
@@ -189,7 +189,7 @@ impl ExtractionQueue {
         self.change(scope, ours).await.map(drop)
     }
 
-    /// Whether what waits first is still taken up by this queue.
+    /// Whether this queue still claims the first waiting turns.
     pub(super) fn is_ours(&self, progress: &Progress) -> bool {
         progress.claim.as_ref().is_some_and(|claim| claim.by == self.owner)
     }

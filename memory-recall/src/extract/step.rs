@@ -27,13 +27,13 @@ const FIRST_DELAY: Duration = Duration::from_secs(10);
 /// The longest delay.
 const MAX_DELAY: Duration = Duration::from_secs(3_600);
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Step {
     /// Nothing waits.
     Idle,
-    /// Facts were drawn, possibly none.
+    /// Facts were extracted, possibly none.
     Extracted(Extracted),
     /// Not yet: somebody else is working on it, or an attempt has just failed.
     Wait {
@@ -56,11 +56,11 @@ pub enum Step {
     },
 }
 
-/// What was drawn in a step.
+/// What a step extracted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Extracted {
-    /// Turns that were looked at.
+    /// Turns examined.
     pub turns: u64,
     /// Facts that were stored.
     pub facts: u64,
@@ -133,7 +133,7 @@ impl ExtractionQueue {
                     continue;
                 }
             } else if progress.attempts >= self.options.max_attempts {
-                // Whoever tried last did not come to say why it failed.
+                // The last attempt ended without recording why it failed.
                 let error = Error::internal("every attempt was interrupted");
                 let turns = set_aside(&mut progress, &batch, &error, now);
                 if log.write(vec![progress.written(version)?], Quota::default()).await?.is_some() {
@@ -230,7 +230,7 @@ impl ExtractionQueue {
     }
 }
 
-/// Turns that were taken up, or why none were.
+/// Claimed turns, or why none were claimed.
 enum Claimed {
     Batch(Batch),
     Not(Step),

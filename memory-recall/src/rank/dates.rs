@@ -1,4 +1,4 @@
-//! Dates and spans of time that a question names.
+//! Dates and periods that a question names.
 
 use super::calendar::{Day, date, day, end_of_month, months_before, weekday};
 
@@ -229,7 +229,7 @@ impl Reader<'_> {
         }
         next += usize::from(self.word(next) == "of");
         let year = year(self.word(next));
-        // These are words of other meanings too.
+        // These words have other meanings too.
         let ambiguous = matches!(word, "may" | "march" | "mar" | "fall" | "spring");
         if ambiguous && year.is_none() && !self.is_end && !BEFORE_MONTHS.contains(&before) {
             return 0;
@@ -404,8 +404,7 @@ impl Reader<'_> {
         1
     }
 
-    /// The latest such day before the question, and the one a week earlier: a question on Friday about Monday may mean
-    /// either.
+    /// The latest such day before the question.
     fn push_weekday(&self, name: usize, found: &mut Vec<Window>) {
         let name = i64::try_from(name).unwrap_or_default();
         let back = (weekday(self.today) - name).rem_euclid(7);

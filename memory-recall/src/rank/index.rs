@@ -30,7 +30,7 @@ pub struct Index {
     pub(super) lasts: Vec<u32>,
     /// Sessions whose turns are linked in order of arrival until [`Index::settle`].
     unsorted: BTreeSet<u32>,
-    /// Turns that were passed on the way to the places of new ones since then.
+    /// Turns passed since then while searching for the places of new ones.
     passed: usize,
     pub(super) session_tokens: Vec<u64>,
     /// Tokens of all turns.

@@ -13,7 +13,7 @@ pub(super) struct Lexical {
     pub(super) turn: Vec<f32>,
     pub(super) window: Vec<f32>,
     pub(super) session: Vec<f32>,
-    /// Which part of the question's terms a turn has, weighted by rarity: 0 to 1.
+    /// The share of the question's terms that a turn contains, weighted by rarity: 0 to 1.
     pub(super) covered: Vec<f32>,
 }
 
@@ -84,7 +84,7 @@ impl Frequencies {
 }
 
 impl Index {
-    /// The terms of a question; names of speakers are none.
+    /// The terms of a question, without names of speakers.
     pub(super) fn terms(&self, masked: &str) -> Vec<String> {
         let mut seen = HashSet::new();
         query_terms(masked).into_iter().filter(|term| seen.insert(term.clone())).collect()

@@ -13,7 +13,7 @@ use super::signal::{SIGNALS, Signal, Weights};
 use super::text::Wants;
 use super::{Question, Ranked, Share, place};
 
-/// Turns found first that the feedback signal looks at.
+/// How many of the first results the feedback signal looks at.
 const FEEDBACK_TURNS: usize = 5;
 
 /// What a question asks about this scope.
@@ -109,7 +109,7 @@ impl Index {
             search.add_feedback();
         }
         let ranked = search.best(limit).into_iter().filter_map(|at| search.ranked(at));
-        // Leave out mere neighbours of what was found, which nothing else supports.
+        // Leave out turns that are only neighbours of what was found, with nothing else to support them.
         let mut ranked: Vec<Ranked> =
             ranked.filter(|found| !found.shares.is_empty() || found.similarity > 0.0).collect();
         ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.number.cmp(&b.number)));
@@ -117,7 +117,7 @@ impl Index {
     }
 
     fn asked(&self, question: &Question) -> Asked {
-        // What is said later cannot be meant.
+        // What was said later cannot be meant.
         let said_before = |at: &Timestamp| question.at.is_none_or(|asked| *at <= asked);
         let times = self.slots.iter().filter(|slot| !slot.removed).filter_map(|slot| slot.at);
         let times = times.filter(said_before);
@@ -179,7 +179,7 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// What weighs nothing is not scaled, and stays 0.
+    /// A signal without weight is not scaled, and stays 0.
     fn scaled(&self) -> Scales {
         fn of<'a>(values: &'a [f32], eligible: &'a [bool]) -> Scale {
             Scale::over(

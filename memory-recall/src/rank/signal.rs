@@ -2,8 +2,8 @@
 
 use memory_core::{Error, Result};
 
-/// The components of a turn's score. Each is 0 to 1 for one question, or scaled to that over the turns that may be
-/// found.
+/// The components of a turn's score. Each is 0 to 1 for one question, or scaled to that range over the turns that may
+/// be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// BM25 of the turn.
@@ -14,9 +14,9 @@ pub enum Signal {
     SessionLexical,
     /// Cosine with the question.
     Dense,
-    /// Cosine of the turn before it.
+    /// Cosine of the previous turn.
     PreviousDense,
-    /// Cosine of the turn after it.
+    /// Cosine of the next turn.
     NextDense,
     /// The greatest cosine in its session.
     SessionDense,
@@ -49,7 +49,7 @@ pub(super) const SIGNALS: usize = 16;
 /// `docs/evaluation.md` has the figures. If a remark gives another reason, the figures only determined the size.
 const TABLE: [(Signal, &str, f64); SIGNALS] = [
     (Signal::Lexical, "lexical", 1.0),
-    // An answer seldom repeats the words of what it answers.
+    // An answer seldom repeats the words of its question.
     (Signal::Window, "window", 0.6),
     // People keep to a topic for a session.
     (Signal::SessionLexical, "session_lexical", 0.5),

@@ -73,7 +73,7 @@ impl Speakers {
         let found: Vec<_> = new_words.map(|word| self.matching(word, cased)).collect();
         let mut said: HashMap<u32, usize> = HashMap::new();
         found.iter().flatten().for_each(|(speaker, _)| *said.entry(*speaker).or_default() += 1);
-        // `Ada Lovelace` is not `Ada`, and `Ada` is rather the one without another name.
+        // `Ada Lovelace` is not `Ada`; `Ada` more likely means the one without another name.
         let words_named = |speaker: u32| {
             let said = said.get(&speaker).copied().unwrap_or_default();
             let known = self.known.get(place(speaker)).map_or(0, |speaker| speaker.words.len());
@@ -101,7 +101,7 @@ impl Speakers {
             // The word is a slice of the text, so their distance gives its position.
             let Some((before, after)) = rest.split_once(word) else { continue };
             masked.push_str(before);
-            // A word that is more than a name stays.
+            // A word that contains more than the name stays.
             let is_more = || self.matching(base(word), cased).iter().all(|(_, how)| *how == Match::Within);
             if *stays.entry(word).or_insert_with(is_more) {
                 masked.push_str(word);

@@ -123,7 +123,7 @@ impl Words {
         tokens
     }
 
-    /// The slots that contain a term, in their order, and how often; removed ones among them.
+    /// The slots that contain a term, in their order, and how often; includes removed ones.
     pub(super) fn containing(&self, term: &str) -> impl Iterator<Item = (u32, u32)> {
         let list = self.terms.get(term).and_then(|term| self.lists.get(place(*term)));
         list.into_iter().flat_map(List::entries)

@@ -17,7 +17,7 @@ const MOST: usize = 512;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Page {
     digests: BTreeSet<String>,
-    /// Whether it ever was full: then there are longer prefixes.
+    /// Whether it was ever full: then there are longer prefixes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     full: bool,
 }

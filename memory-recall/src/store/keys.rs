@@ -13,7 +13,7 @@ pub(crate) const FORGOTTEN_PREFIX: &str = "~turn/forgotten/";
 const HEAD: &str = "~turn/head";
 const EXTRACT: &str = "~turn/extract";
 
-/// Whether a key is one of a conversation: written by `add` and `forget` alone.
+/// Whether a key belongs to a conversation: such keys are written only by `add` and `forget`.
 #[must_use]
 pub fn is_reserved(key: &str) -> bool {
     key.starts_with(RESERVED_PREFIX)
@@ -42,7 +42,7 @@ pub(crate) fn number(key: &Key) -> Result<u64> {
     digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()).ok_or_else(|| strange(key))
 }
 
-/// The error of a key that is none of a conversation's.
+/// The error for a key that does not belong to a conversation.
 pub(crate) fn strange(key: &Key) -> Error {
     Error::corrupt(format!(
         "the key `{key}` is none of a conversation's; forgetting everything removes the entry"

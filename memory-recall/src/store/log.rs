@@ -14,7 +14,7 @@ use super::keys;
 use super::progress::Progress;
 use super::record::{self, Head, Record};
 
-/// How often a change is tried again because another writer was first.
+/// How often to retry a change because another writer was first.
 pub(crate) const ATTEMPTS: usize = 64;
 /// Records read at once.
 pub(crate) const PAGE: usize = 1_000;
@@ -30,7 +30,7 @@ pub(crate) const SOON: Ttl = Ttl::After(Duration::from_millis(1));
 pub(crate) struct Log<'a> {
     pub(crate) backend: &'a dyn Backend,
     pub(crate) scope: &'a Scope,
-    /// What its writes ask of the drift guard.
+    /// What its writes require of the drift guard.
     check: DriftCheck,
     max_value_bytes: usize,
     /// How they changed the scope's token.
@@ -225,8 +225,8 @@ impl<'a> Log<'a> {
         entry.map(|entry| record::read(&entry).map(|record| (entry, record))).transpose()
     }
 
-    /// Moves the head past every record of the log, and begins an epoch: for a log that was put together by other means
-    /// than ours, as by an import over another conversation.
+    /// Moves the head past every record of the log, and begins an epoch: for a log that was not put together by us, as
+    /// after an import over another conversation.
     pub(crate) async fn repair(&self, seen: &SeenHead, epoch: String) -> Result<()> {
         let mut next = seen.next();
         loop {

@@ -31,7 +31,7 @@ impl Spent {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Progress {
-    /// The number of the first record that was not looked at.
+    /// The number of the first record not examined.
     pub(crate) next: u64,
     /// Turns that were set aside and will be retried, before those from `next` on.
     #[serde(skip_serializing_if = "Vec::is_empty")]

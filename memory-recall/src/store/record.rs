@@ -1,4 +1,4 @@
-//! What the entries of a conversation hold. `docs/spec/recall.md` has their form.
+//! What the entries of a conversation contain. `docs/spec/recall.md` specifies their form.
 
 use memory_core::embed::EmbeddingModel;
 use memory_core::layer::Role;
@@ -32,7 +32,7 @@ pub(crate) struct Known {
     /// The digest of the content, for a message with its own id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) content: Option<String>,
-    /// A derived fact went with the turns that supported it, and may be derived again.
+    /// A derived fact was removed with the turns that supported it, and may be derived again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) dropped: bool,
 }

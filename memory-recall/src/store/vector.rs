@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredVector {
     model: String,
-    /// What one step is worth.
+    /// The value of one step.
     scale: f32,
     /// The steps, base64.
     steps: String,
@@ -52,7 +52,7 @@ impl StoredVector {
         !self.steps.is_empty()
     }
 
-    /// The name of its model, if that is another than this one.
+    /// The name of its model, if it is not this one.
     pub(crate) fn foreign(&self, model: &EmbeddingModel) -> Option<&str> {
         (self.model != name(model)).then_some(self.model.as_str())
     }

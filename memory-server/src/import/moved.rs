@@ -31,7 +31,7 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
-    /// A turn of an export. `None` for a fact that was drawn from turns, since it will be drawn again.
+    /// A turn of an export. `None` for a fact that was extracted from turns, since it will be extracted again.
     pub(crate) fn of_fact(scope: Scope, place: Place, fact: Fact, ttl: Ttl) -> Option<Self> {
         let mut message = Message::new(fact.role?, fact.memory);
         // Without a time, a turn counts as said when it was stored; the time of the import would be wrong.

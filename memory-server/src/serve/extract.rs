@@ -1,4 +1,4 @@
-//! Draws facts from a connection's scopes in the background (`[recall.extract]`).
+//! Extracts facts from a connection's scopes in the background (`[recall.extract]`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const REST: Duration = Duration::from_secs(600);
 /// How long shutdown may take to let others take over.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What to draw facts from, and how.
+/// What to extract facts from, and how.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) extractor: ModelExtractor,

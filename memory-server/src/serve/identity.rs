@@ -35,7 +35,7 @@ pub(super) struct Served {
     pub(super) warnings: Vec<String>,
     /// The garbage collection to run while serving.
     pub(super) gc: Option<Schedule>,
-    /// The facts to draw while serving.
+    /// The facts to extract while serving.
     pub(super) extract: Option<Plan>,
 }
 

@@ -170,7 +170,7 @@ impl Sandbox {
         cleared.and(restored)
     }
 
-    /// Switches the protection of shadow tables, which a table that a virtual table took for its name counts among.
+    /// Switches the protection of shadow tables; a table that a virtual table has claimed by name counts as one.
     fn defend(&self, on: bool) -> Result<()> {
         self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, on).map(drop).map_err(engine)
     }

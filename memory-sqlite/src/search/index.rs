@@ -18,8 +18,8 @@ use crate::kv::state::ScopeState;
 const MEASURE_EVERY: usize = 4_096;
 /// Scopes with fewer documents are analysed in a millisecond or two: their indexes are not stored.
 pub(super) const LEAST: usize = 512;
-/// The index is stored again after changes of this share of its documents: so a change costs the writing of 64 documents at
-/// most, some four kilobytes.
+/// The index is stored again once this share of its documents has changed, so that a change costs writing at most 64
+/// documents, some four kilobytes.
 const SHARE: usize = 64;
 
 /// The documents of one scope, as of its change number `changes`.

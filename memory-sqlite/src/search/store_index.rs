@@ -15,7 +15,8 @@ use crate::kv::state::ScopeState;
 
 /// Segments that one transaction stores.
 const STEP: usize = 8;
-/// How long closing may take for it, and the documents of a scope that is not looked at then: its segments may take seconds.
+/// How long closing may spend on it, and the number of documents from which a scope is skipped then, because its
+/// segments may take seconds.
 const PATIENCE: Duration = Duration::from_millis(250);
 const LARGE: usize = 200_000;
 

@@ -375,7 +375,7 @@ impl Engine {
         })
     }
 
-    /// Returns what a call took of a transaction, or ends the transaction if the engine did; returns whether it is
+    /// Returns what a call took from a transaction, or ends the transaction if the engine did; returns whether it is
     /// open.
     pub(crate) fn after(&self, transaction: &Arc<Transaction>, held: Held) -> bool {
         let lives = held.conn.sandbox.in_transaction();

@@ -8,7 +8,7 @@ use crate::verdict::{Refusal, Stage};
 /// Adjacent names and literals, as in a type name. Parsers join such names, with quadratic work.
 const NAMES_IN_A_ROW: usize = 64;
 
-/// The most that the stack of parsers and walks allows, whatever the policy says.
+/// The most that the stack of parsers and walks can take, whatever the policy says.
 const DEEPEST: usize = 256;
 const LONGEST: usize = 1_000;
 

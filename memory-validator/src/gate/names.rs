@@ -22,7 +22,7 @@ pub(crate) fn sqlite_name(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// PostgreSQL: unchanged in quotes, else ASCII letters in lower case.
+/// PostgreSQL: unchanged if quoted, otherwise with ASCII letters in lower case.
 pub(crate) fn postgres_name(text: &str) -> Cow<'_, str> {
     if text.starts_with('"') {
         let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();

@@ -329,7 +329,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// A name directly after a number is an error to the engine, and something else to other parsers.
+    /// A name directly after a number is an error to the engine, and something different to other parsers.
     fn no_junk(&mut self, start: usize, kind: Kind) -> Kind {
         if !is_name_start(self.byte(self.at)) {
             return kind;

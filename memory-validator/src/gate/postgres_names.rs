@@ -108,7 +108,7 @@ impl Gate<'_> {
         Refusal::new(Stage::Gate, rule, position, construct.chars().take(80).collect::<String>())
     }
 
-    /// Marks a refusal as that of a write where only reading is allowed.
+    /// Marks a refusal as that of a write where only reads are allowed.
     fn writes(&self, refusal: Refusal) -> Refusal {
         if self.mode == Mode::Query { refusal.writing() } else { refusal }
     }
@@ -404,8 +404,8 @@ impl Gate<'_> {
             .instead("write nextval('its_name')"))
     }
 
-    /// Whether a literal is the name of an object of the agent's own. Other texts may be anybody's: the engine reads
-    /// digits as the number of any relation there is.
+    /// Whether a literal is the name of an object of the agent's own. Other texts may name anybody's: the engine reads
+    /// digits as the number of any relation.
     fn names_own(&self, literal: Token) -> bool {
         let text = self.lexed.text(literal);
         let inner = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')).unwrap_or_default();
@@ -416,7 +416,7 @@ impl Gate<'_> {
             _ => return false,
         };
         let is_name = |token: Token| matches!(token.kind, Kind::Word | Kind::Quoted);
-        // Spaces and comments would be read otherwise in a name.
+        // Spaces and comments would be read differently in a name.
         let is_whole =
             named.tokens.iter().map(|token| named.text(*token).len()).sum::<usize>() == inner.len();
         named.fault.is_none()

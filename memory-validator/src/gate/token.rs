@@ -23,9 +23,9 @@ pub(crate) enum Kind {
     Parameter,
     /// An operator.
     Operator,
-    /// `(`, and `[` where it is no quote.
+    /// `(`, and `[` unless it is a quote.
     Open,
-    /// `)`, and `]` where it is no quote.
+    /// `)`, and `]` unless it is a quote.
     Close,
     /// `,`
     Comma,

@@ -220,7 +220,7 @@ impl<'b> Open<'b> {
         self.descend(field, &mut |builder| value.serialize(builder))
     }
 
-    /// Not generic: the tree has hundreds of types, and each would have a copy of its own.
+    /// Not generic: the tree has hundreds of types, and each would get its own copy.
     fn descend(
         &mut self,
         field: &'static str,

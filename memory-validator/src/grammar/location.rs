@@ -4,7 +4,7 @@ use sqlparser::tokenizer::Location;
 
 use crate::verdict::Position;
 
-/// Lines and columns as bytes, asked for in rising order.
+/// Converts lines and columns to bytes, for places in ascending order.
 pub(super) struct Offsets<'s> {
     rest: std::str::CharIndices<'s>,
     length: usize,

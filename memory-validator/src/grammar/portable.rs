@@ -70,7 +70,7 @@ fn read(lexed: &Lexed<'_>, mode: Mode, policy: &Policy, stages: Stages) -> Resul
     }
 }
 
-/// If two lexers disagree on token boundaries, one may read names and calls where the other reads text.
+/// If two lexers disagree on token boundaries, one may see names and calls where the other sees text.
 fn agree(lexed: &Lexed<'_>, tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
     let ours = lexed.tokens.iter().filter(|token| {
         matches!(token.kind, Kind::Word | Kind::Quoted | Kind::Text | Kind::Blob | Kind::Open | Kind::Close)

@@ -6,7 +6,7 @@ use super::postgres_reading::Reading;
 use crate::gate::token::{Kind, Role};
 
 impl Reading<'_, '_> {
-    /// Reads an expression that begins with a word, and says how many tokens are done with.
+    /// Reads an expression that starts with a word; returns how many tokens were consumed.
     pub(super) fn expression(&mut self, at: usize, word: &str) -> usize {
         let calls = self.mark(at + 1, "(");
         let attribute = self.after_kind(at, &[Kind::Dot]);
@@ -20,7 +20,7 @@ impl Reading<'_, '_> {
             _ if calls && word.starts_with("json") => self.json(at + 1, word),
             _ if calls && word.starts_with("xml") => self.xml(at + 1, word),
             "document" if self.after(at, &["is", "not"]) => self.put(at, 1, "null"),
-            // Operators behind their only operand.
+            // Postfix operators.
             "isnull" if self.follows_value(at) => self.put(at, 1, "is null"),
             "notnull" if self.follows_value(at) => self.put(at, 1, "is not null"),
             "local" if self.after(at, &["at"]) => self.put(at, 1, "time zone 'utc'"),
@@ -36,7 +36,7 @@ impl Reading<'_, '_> {
                 self.grouping_sets(at + 2 + modifier, false);
                 0
             }
-            // Behind a cast the portable grammar knows no ordering.
+            // After a cast, the portable grammar knows no collation.
             "collate" if self.name(at + 1) && !self.mark(at + 2, ".") => self.put(at, 2, ""),
             "preceding" | "following" if at >= 3 && self.lexed.is(at - 3, Kind::Text) => {
                 if self.mark(at - 2, "::") && self.one_of(at - 1, &["interval"]) {
@@ -101,7 +101,7 @@ impl Reading<'_, '_> {
         0
     }
 
-    /// `overlay(a, b, 2, 3)`, of which the portable grammar knows the words alone.
+    /// `overlay(a, b, 2, 3)`; the portable grammar only knows the form with keywords.
     fn overlay(&mut self, open: usize) -> usize {
         let inside = self.inside(open);
         if !inside.iter().any(|at| self.one_of(*at, &["placing"])) {
@@ -141,7 +141,7 @@ impl Reading<'_, '_> {
         0
     }
 
-    /// What says how a JSON value is read or written.
+    /// Phrases that say how a JSON value is read or written.
     fn json_phrase(&mut self, at: usize) {
         const PHRASES: &[&str] = &[
             "null|error|true|false|unknown on empty|error",
@@ -204,7 +204,7 @@ impl Reading<'_, '_> {
         0
     }
 
-    /// The list of a GROUP BY: sets in sets are lists of columns. The token after it.
+    /// The list of a GROUP BY: sets in sets are lists of columns. Returns the token after it.
     fn grouping_sets(&mut self, first: usize, inner: bool) -> usize {
         let mut at = first;
         loop {
@@ -236,7 +236,7 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// `(VALUES (1), (2))` where the portable grammar expects a query that selects.
+    /// `(VALUES (1), (2))` where the portable grammar expects a SELECT.
     fn values(&mut self, at: usize) -> usize {
         if let Some(close) = self.close(at - 1) {
             self.put(at, 0, "select * from (");
@@ -245,7 +245,7 @@ impl Reading<'_, '_> {
         0
     }
 
-    /// `TABLE t` where a query stands.
+    /// `TABLE t` in place of a query.
     fn is_query(&self, at: usize) -> bool {
         const BEFORE: &[&str] =
             &["all", "distinct", "union", "except", "intersect", "as", "explain", "analyze", "verbose"];

@@ -4,7 +4,7 @@ use super::postgres_reading::Reading;
 use crate::gate::token::Kind;
 
 impl Reading<'_, '_> {
-    /// Reads a part of CREATE, ALTER or COMMENT that begins with a word, and says how many tokens are done with.
+    /// Reads a part of CREATE, ALTER or COMMENT that starts with a word; returns how many tokens were consumed.
     pub(super) fn definition(&mut self, at: usize, word: &str) -> usize {
         let creates = self.one_of(0, &["create"]);
         let alters = self.one_of(0, &["alter"]);
@@ -68,7 +68,7 @@ impl Reading<'_, '_> {
         0
     }
 
-    /// `WITH (fillfactor = 70)` behind a key, `WITH (security_barrier)`.
+    /// `WITH (fillfactor = 70)` after a key, `WITH (security_barrier)`.
     fn options(&mut self, open: usize) -> usize {
         let of_key = self.after_kind(open - 1, &[Kind::Close]) || self.after(open - 1, &["unique", "key"]);
         let filled = self.one_of(open + 1, &["fillfactor"]) && self.mark(open + 2, "=");
@@ -84,12 +84,12 @@ impl Reading<'_, '_> {
         0
     }
 
-    /// `(LIKE t, a int)`, which the portable grammar knows alone in its brackets: another table that is read.
+    /// `(LIKE t, a int)`, which the portable grammar knows only without other columns: another table is read.
     fn like(&mut self, at: usize) -> usize {
         self.put(at, 1, "foreign key (_c) references")
     }
 
-    /// Whether `CREATE TABLE t` stands before a word.
+    /// Whether `CREATE TABLE t` comes before a word.
     fn names_table(&self, at: usize) -> bool {
         let Some(name) = self.words(0, "create ?unlogged table ?if ?not ?exists") else { return false };
         self.name(name) && at == name + if self.mark(name + 1, ".") { 3 } else { 1 }
@@ -130,7 +130,7 @@ impl Reading<'_, '_> {
         0
     }
 
-    /// `ALTER VIEW`, `ALTER TYPE … ATTRIBUTE`: as of a table, which the engine allows as well.
+    /// `ALTER VIEW`, `ALTER TYPE … ATTRIBUTE`: read as for a table, which the engine allows too.
     fn altered(&mut self) -> usize {
         let kind = self.words(1, "materialized view").or_else(|| self.words(1, "view|index"));
         let attributes = self.one_of(1, &["type"])
@@ -240,7 +240,7 @@ impl Reading<'_, '_> {
         if plain { self.put(open, close + 1 - open, "") } else { 0 }
     }
 
-    /// `RESET (fillfactor)`: as it is set.
+    /// `RESET (fillfactor)`, read like the form that sets it.
     fn reset(&mut self, at: usize) -> usize {
         self.put(at, 1, "set");
         for name in self.inside(at + 1) {

@@ -1,9 +1,9 @@
 //! PostgreSQL phrases that the portable grammar does not know and that do not affect what a statement may reach: read
 //! as blank, or as an equivalent.
 //!
-//! Only this grammar ever sees the text with them. Each phrase is known by its whole sequence of bare words and by what
-//! stands before it. A phrase in another place than the engine's makes the rest unreadable to one of the two, and so
-//! refused.
+//! Only this grammar ever sees the rewritten text. Each phrase is recognised by its whole sequence of bare words and by
+//! what precedes it. A phrase in a place where the engine does not expect it makes the rest unreadable to one of the
+//! two, and so refused.
 
 use super::postgres_reading::{Plain, Reading};
 use crate::gate::token::{Kind, Lexed};
@@ -27,7 +27,7 @@ pub(super) fn plain(lexed: &Lexed<'_>) -> Option<Plain> {
 }
 
 impl Reading<'_, '_> {
-    /// What stands at the end of a definition.
+    /// Phrases at the end of a definition.
     fn tail(&mut self) {
         if !self.one_of(0, &["create"]) {
             return;
@@ -53,7 +53,7 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Reads one phrase away, and says how many tokens it has.
+    /// Rewrites one phrase; returns how many tokens it has.
     fn phrase(&mut self, at: usize) -> usize {
         let Some(token) = self.lexed.at(at) else { return 1 };
         match token.kind {
@@ -76,13 +76,13 @@ impl Reading<'_, '_> {
             {
                 self.put(at, 1, "+")
             }
-            // Also before their only operand, where no operator of this grammar stands.
+            // Also as prefix operators, which this grammar does not have.
             Kind::Operator if matches!(self.text(at), "?-" | "?|") => self.put(at, 1, "+"),
             Kind::Number if self.is_of_another_base(at) => self.put(at, 1, "0"),
             Kind::Open if self.lexed.text(token) == "[" => self.subscripts(at),
             Kind::Open => self.class_options(at),
             Kind::Dot if self.after_kind(at, &[Kind::Close]) && self.mark(at + 1, "*") => self.put(at, 2, ""),
-            // Behind a bracket a number would begin here.
+            // After a bracket, a number would start here.
             Kind::Dot if self.text(at + 1).starts_with('_') => {
                 self.put(at + 1, 1, self.text(at + 1).to_owned());
                 0
@@ -196,7 +196,7 @@ impl Reading<'_, '_> {
         self.put(at, 1, "")
     }
 
-    /// `SEARCH DEPTH FIRST BY a, b SET c`, `CYCLE a, b SET c TO 1 DEFAULT 0 USING d`, behind a common table expression.
+    /// `SEARCH DEPTH FIRST BY a, b SET c`, `CYCLE a, b SET c TO 1 DEFAULT 0 USING d`, after a common table expression.
     fn order(&self, begin: usize, word: &str) -> Option<usize> {
         let mut at =
             begin + if word == "search" { self.words(begin, "search depth|breadth first by")? } else { 1 };
@@ -222,7 +222,7 @@ impl Reading<'_, '_> {
         Some(at - begin)
     }
 
-    /// `ON CONFLICT (lower(a)) WHERE b DO …`: what is inferred from is read as what is set.
+    /// `ON CONFLICT (lower(a)) WHERE b DO …`: the inference clause is read like the values that are set.
     fn conflict(&mut self, at: usize) -> usize {
         let Some(close) = self.close(at + 1).filter(|_| self.mark(at + 1, "(")) else { return 0 };
         let filters = self.one_of(close + 1, &["where"]);
@@ -269,7 +269,7 @@ impl Reading<'_, '_> {
         0
     }
 
-    /// `a IN ((SELECT b), c)`: a list, of which the first value is a query.
+    /// `a IN ((SELECT b), c)`: a list whose first value is a query.
     fn queries_in_list(&mut self, at: usize) -> usize {
         let is_query = self.mark(at + 1, "(")
             && self.mark(at + 2, "(")

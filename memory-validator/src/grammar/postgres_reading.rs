@@ -1,4 +1,4 @@
-//! A text whose phrases are read as others: the tokens, and what is put in the place of some.
+//! A text with some phrases replaced: the tokens, and the replacements.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use crate::gate::token::{Kind, Lexed};
 /// A text as this grammar can read it.
 pub(super) struct Plain {
     pub(super) text: String,
-    /// Where what was put in begins and ends in it, and the byte of the first text that stands there.
+    /// Where each replacement starts and ends in it, and the byte of the original text that it replaces.
     places: Vec<(usize, usize)>,
 }
 
 impl Plain {
-    /// The byte of the first text that stands at a byte of this one.
+    /// The byte of the original text that corresponds to a byte of this one.
     pub(super) fn origin(&self, offset: usize) -> usize {
         let next = self.places.partition_point(|(at, _)| *at <= offset);
         let (at, origin) = next.checked_sub(1).and_then(|last| self.places.get(last)).unwrap_or(&(0, 0));
@@ -21,7 +21,7 @@ impl Plain {
     }
 }
 
-/// A run of tokens, and what is read in their place.
+/// A run of tokens, and its replacement.
 struct Place {
     from: usize,
     to: usize,
@@ -79,7 +79,7 @@ impl<'l, 'a> Reading<'l, 'a> {
                 || self.one_of(at, &["true", "false", "null"]))
     }
 
-    /// How many tokens match a phrase of words, `a|b` for one or the other, `?a` for one that may be absent.
+    /// How many tokens match a phrase of words, with `a|b` for alternatives and `?a` for an optional one.
     pub(super) fn words(&self, at: usize, phrase: &str) -> Option<usize> {
         let mut here = at;
         for words in phrase.split_whitespace() {
@@ -93,13 +93,14 @@ impl<'l, 'a> Reading<'l, 'a> {
         Some(here - at)
     }
 
-    /// Has so many tokens read as a text, and says how many. With none the text stands before the token.
+    /// Replaces `length` tokens with a text, and returns that number. If it is 0, the text is inserted before the
+    /// token.
     pub(super) fn put(&mut self, from: usize, length: usize, text: impl Into<Cow<'static, str>>) -> usize {
         self.places.push(Place { from, to: from + length, text: text.into() });
         length
     }
 
-    /// The bracket that closes the one that opens here.
+    /// The bracket that closes the one opened here.
     pub(super) fn close(&self, open: usize) -> Option<usize> {
         let mut depth = 0_usize;
         (open..self.ends).find(|at| {
@@ -112,7 +113,7 @@ impl<'l, 'a> Reading<'l, 'a> {
         })
     }
 
-    /// The tokens between a bracket and the one that closes it, those in further brackets left out.
+    /// The tokens between a bracket and the one that closes it, without those in nested brackets.
     pub(super) fn inside(&self, open: usize) -> Vec<usize> {
         let mut depth = 0_usize;
         let mut inside = Vec::new();
@@ -171,7 +172,7 @@ impl<'l, 'a> Reading<'l, 'a> {
             let (first, last) = (self.lexed.at(place.from), self.lexed.at(place.to.saturating_sub(1)));
             let (Some(first), Some(last)) = (first, last) else { continue };
             let end = if place.from == place.to { first.start } else { last.end };
-            // What stands inside another phrase is gone with it.
+            // A replacement inside another phrase disappears with it.
             let Some(before) = sql.get(read..offset(first.start)) else { continue };
             plain.text.push_str(before);
             plain.places.push((plain.text.len(), offset(first.start)));

@@ -7,7 +7,7 @@ use crate::policy::{Dialect, Mode, Policy};
 use crate::verdict::{Accepted, Access, Refusal, StatementKind};
 use crate::walk::judge::Judge;
 
-/// Decides about such a statement; `None` for others.
+/// Decides such a statement; `None` for others.
 pub(super) fn judge(lexed: &Lexed<'_>, mode: Mode, policy: &Policy) -> Option<Result<Accepted, Refusal>> {
     if lexed.dialect != Dialect::Postgres || lexed.fault.is_some() {
         return None;
@@ -44,7 +44,7 @@ struct Cursor<'l, 'a> {
     statement: Statement,
 }
 
-/// `None`: it is not this statement.
+/// `None` if it is not this statement.
 type Read = Option<()>;
 
 impl<'l, 'a> Cursor<'l, 'a> {

@@ -1,7 +1,7 @@
 //! Rows of literals, which the grammar need not parse one by one.
 //!
 //! A large INSERT is mostly rows, and the tokens of a row of literals and parameters say everything about it. If all
-//! rows are such, the grammar sees the statement with only the first row; the engine gets the whole text.
+//! rows are like that, the grammar sees the statement with only the first row; the engine gets the whole text.
 
 use crate::gate::token::{Kind, Lexed, Token};
 

@@ -30,7 +30,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Grammar {
-    /// The engine's own if it was compiled in (features `sqlite-grammar`, `pg-grammar`), else the portable one.
+    /// The engine's own if compiled in (features `sqlite-grammar`, `pg-grammar`), otherwise the portable one.
     #[default]
     Engine,
     /// The portable one (sqlparser), which refuses some legitimate statements.
@@ -79,7 +79,7 @@ pub struct Policy {
     pub schemas: BTreeSet<String>,
     /// Schemas, of those, that may only be read.
     pub read_only_schemas: BTreeSet<String>,
-    /// Types that may be named in casts and columns; empty: any (SQLite knows no types).
+    /// Types that may be named in casts and columns; empty for any (SQLite knows no types).
     pub types: BTreeSet<String>,
     /// Relations outside the agent's own that may be read: `sqlite_schema`, `memory_entries`.
     pub readable: BTreeSet<String>,
@@ -164,7 +164,7 @@ impl Policy {
         self
     }
 
-    /// Takes a function from the list.
+    /// Removes a function from the list.
     #[must_use]
     pub fn without_function(mut self, name: &str) -> Self {
         self.functions.remove(&name.to_ascii_lowercase());
@@ -178,7 +178,7 @@ impl Policy {
         self
     }
 
-    /// Takes a kind of statement from the list.
+    /// Removes a kind of statement from the list.
     #[must_use]
     pub fn without_statement(mut self, kind: StatementKind) -> Self {
         self.statements.remove(&kind);

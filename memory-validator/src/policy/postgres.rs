@@ -1,9 +1,10 @@
 //! What an agent may use on PostgreSQL. Anything not listed here is refused.
 //!
-//! Left out, and why: what tells of others (`pg_*`, `*_to_xml`, `has_*_privilege`, `*_description`, `reg*` types), what
-//! reaches beyond the database (`dblink*`, `lo_*`, files, `nextval` excepted), what changes the session or outlives the
-//! statement (`set_config`, advisory locks, `pg_notify`), what runs text as SQL (`query_to_xml`, `ts_stat`, `ts_rewrite`),
-//! what may run for long without looking at its deadline (`xpath`, `xmlexists`, `xmltable`).
+//! Left out, and why: what reveals something about others (`pg_*`, `*_to_xml`, `has_*_privilege`, `*_description`,
+//! `reg*` types), what reaches beyond the database (`dblink*`, `lo_*`, files, except `nextval`), what changes the
+//! session or outlives the statement (`set_config`, advisory locks, `pg_notify`), what runs text as SQL
+//! (`query_to_xml`, `ts_stat`, `ts_rewrite`), and what may run for long without checking its deadline (`xpath`,
+//! `xmlexists`, `xmltable`).
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -100,7 +101,7 @@ const FUNCTIONS: &[&str] = &[
     "nextval currval lastval setval",
     // About a value.
     "pg_typeof pg_column_size pg_size_pretty pg_size_bytes hashtext hashtextextended collation_for pg_collation_for current_user session_user current_role user current_schema",
-    // No functions: so the portable grammar reads `ARRAY(SELECT …)`, `ROW(…)` and `PARTITION BY RANGE (…)`.
+    // Not functions: the portable grammar reads `ARRAY(SELECT …)`, `ROW(…)` and `PARTITION BY RANGE (…)` as calls.
     "array range list hash row",
     // Casts written as calls.
     "text varchar char int2 int4 int8 float4 float8 numeric bool date time timestamp timestamptz timetz interval jsonb uuid \
@@ -134,7 +135,7 @@ const TYPES: &[&str] = &[
     "vector halfvec sparsevec citext ltree hstore",
 ];
 
-/// Types that read names in the catalog, also by number: those of every scope.
+/// Types that look up names in the catalog, also by number: those of every scope.
 const CATALOG_TYPES: &[&str] = &[
     "regclass regcollation regdictionary regnamespace regoper regoperator regproc regprocedure regrole regtype \
      regdatabase aclitem",
@@ -186,7 +187,7 @@ pub(crate) fn is_denied_function(name: &str) -> bool {
         || name.ends_with("_privilege")
 }
 
-/// Functions that a text or a number names a sequence to, perhaps another scope's.
+/// Functions that take a sequence as a text or a number, which may be another scope's.
 pub(crate) const OF_SEQUENCES: &[&str] = &["nextval", "currval", "setval"];
 
 /// Whether a name must not follow a value, `(value).name`: the engine takes it for a call of a function or for a cast to

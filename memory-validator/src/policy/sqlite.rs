@@ -26,7 +26,7 @@ vec_distance_cosine vec_distance_l2 vec_dot vec_f32 vec_length vec_to_json
 bm25 highlight snippet match -> ->>
 ";
 
-/// Aggregates and functions of windows.
+/// Aggregate and window functions.
 const AGGREGATE: &str = "
 avg count group_concat max median min percentile percentile_cont percentile_disc string_agg sum total
 json_group_array jsonb_group_array json_group_object jsonb_group_object

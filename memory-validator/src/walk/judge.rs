@@ -40,7 +40,7 @@ impl<'p> Judge<'p> {
         self.ctes.len()
     }
 
-    /// Makes one seen from here on.
+    /// Makes one visible from here on.
     pub(crate) fn see(&mut self, cte: String) {
         *self.visible.entry(cte.clone()).or_default() += 1;
         self.ctes.push(cte);
@@ -74,14 +74,14 @@ impl<'p> Judge<'p> {
         Ok(accepted)
     }
 
-    /// A refusal at a node; the walk turns it into a place in the text.
+    /// A refusal at a node; the walk turns it into a position in the text.
     pub(crate) fn refuse(&self, rule: &'static str, node: usize, construct: impl Into<String>) -> Refusal {
         let construct: String = construct.into();
         let construct = construct.chars().take(80).collect::<String>();
         Refusal::new(Stage::Walk, rule, Position { offset: node, line: 0, column: 0 }, construct)
     }
 
-    /// Marks a refusal as that of a write where only reading is allowed.
+    /// Marks a refusal as that of a write where only reads are allowed.
     pub(crate) fn writes(&self, refusal: Refusal) -> Refusal {
         if self.mode == Mode::Query { refusal.writing() } else { refusal }
     }
@@ -122,7 +122,7 @@ impl<'p> Judge<'p> {
         Ok(())
     }
 
-    /// Whether the top statement returns rows besides its effect.
+    /// Whether the top statement returns rows in addition to its effect.
     pub(crate) fn returns(&mut self, returning: bool) {
         self.returning = returning;
     }
@@ -202,7 +202,8 @@ impl<'p> Judge<'p> {
         self.policy.knows_schema(schema) || (self.is_postgres() && schema == "pg_catalog")
     }
 
-    /// A name behind a dot: of a column or a field. If there is none, `x.name` calls a function or casts to a type.
+    /// A name after a dot, of a column or a field. If there is no such column or field, `x.name` calls a function or
+    /// casts to a type.
     pub(crate) fn field(&self, name: &str, node: usize) -> Result<(), Refusal> {
         let denied = is_denied_field(name) && (!self.allows(name) || OF_SEQUENCES.contains(&name));
         if self.is_postgres() && denied {

@@ -1,4 +1,4 @@
-//! The walks, one per grammar. A walk refuses what it does not know.
+//! The walks, one per grammar. A walk refuses everything it does not know.
 
 pub(crate) mod judge;
 pub(crate) mod portable;

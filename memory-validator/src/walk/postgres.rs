@@ -64,7 +64,7 @@ const ALTERATIONS: &[AlterTableType] = &[
     AlterTableType::AtDropIdentity,
 ];
 
-/// What a sequence is made of.
+/// The options of a sequence.
 const SEQUENCE_OPTIONS: &[&str] =
     &["as", "increment", "minvalue", "maxvalue", "start", "restart", "cache", "cycle", "owned_by"];
 
@@ -105,7 +105,7 @@ struct Place {
 struct Walk<'p> {
     tree: &'p Tree,
     judge: Judge<'p>,
-    /// The type that the last call of a sequence's function names its literal with.
+    /// The `regclass` to which the last call of a sequence function casts its literal.
     of_sequence: Option<usize>,
 }
 
@@ -480,7 +480,7 @@ impl Walk<'_> {
         self.tree.children(list).filter_map(|element| self.string(element)).collect()
     }
 
-    /// The text of a `Node` that holds a name.
+    /// The text of a `Node` that contains a name.
     fn string(&self, element: usize) -> Option<String> {
         let at =
             (element..self.tree.end(element)).find(|index| !matches!(self.tree.node(*index).ty, "Node"))?;

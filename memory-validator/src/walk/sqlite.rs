@@ -107,7 +107,7 @@ fn statement_kind(statement: &Stmt<'_>) -> Option<StatementKind> {
 }
 
 impl Walk<'_, '_> {
-    /// Whether it returns rows besides its effect.
+    /// Returns whether it returns rows in addition to its effect.
     fn statement(&mut self, statement: &Stmt<'_>) -> Result<bool, Refusal> {
         match statement {
             Stmt::Select(select) => self.select(select)?,

@@ -1,4 +1,4 @@
-//! CAP: what is advertised is served, and nothing else.
+//! CAP: exactly what is advertised is served.
 
 use memory_core::{Capabilities, HealthStatus};
 

@@ -44,7 +44,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
     case!("con.cas.counter-by-hand", [Kv, Cas], ["VER-8", "VER-4"], |cx| {
         const EACH: u64 = 10;
-        // More than the writes of the others, each of which makes one conflict.
+        // More than the writes of all others, each of which causes one conflict.
         const CONFLICTS: u64 = 400;
         let scope = &cx.scope()?;
         cx.set(scope, "n", "0").await?;

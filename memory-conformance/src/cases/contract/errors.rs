@@ -108,7 +108,7 @@ async fn full_of_secrets(cx: &Cx, scope: &Scope) -> CaseResult {
     Ok(())
 }
 
-/// Every refusal possible in a scope that holds `text`, `object` and `list`.
+/// Every possible refusal in a scope that contains `text`, `object` and `list`.
 async fn refusals(cx: &Cx, scope: &Scope) -> CaseResult<Vec<Error>> {
     let capabilities = cx.capabilities();
     let kv = cx.kv();

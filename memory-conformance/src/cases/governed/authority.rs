@@ -1,4 +1,4 @@
-//! GOV-17, GOV-18: who may end a row, or change it.
+//! GOV-17, GOV-18: who may end or change a row.
 
 use memory_core::ErrorKind;
 use memory_governed::{Actor, Bucket, NoteSource, Trust};
@@ -12,7 +12,7 @@ pub(crate) const CASES: &[Case] = &[
         let shared = cx.shared().await?;
         shared.write("issue db_outage: Database outage in the Frankfurt region").await?;
         let untrusted = Actor { trust: Trust::Untrusted, ..agent("fetch") };
-        // Even what a tool said to the agent that opened the issue, or to a person.
+        // Even if the agent that opened the issue, or a person, passes on a tool's words.
         for (by, source) in [
             (agent("ada"), NoteSource::ToolResult),
             (person("ada"), NoteSource::ToolResult),
@@ -34,7 +34,7 @@ pub(crate) const CASES: &[Case] = &[
             "applied",
             "the same, said by the agent itself"
         );
-        // Nor does it change what is there; but it adds, and tells the state of a task.
+        // It does not change existing rows either; but it may add, and report a task's state.
         for (text, other, again) in [
             (
                 "constraint budget: at most 10 euros a day",

@@ -188,7 +188,7 @@ pub(crate) const CASES: &[Case] = &[
         shared.later(3_600).await?;
         expect_eq!(shared.issue("db_outage").await?, "open");
         expect_eq!(kind(&shared.write("db_outage is resolved").await?), "applied", "another end");
-        // Whose trust is less than that of who began it leaves it ended.
+        // A writer less trusted than the one who started it leaves it ended.
         for (by, text, became) in [
             (person("pat"), "issue disk_full: no space left", "applied"),
             (person("pat"), "disk_full is resolved", "applied"),
@@ -268,7 +268,7 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(kind(&read), "deferred", "`{text}`, read without what takes its place");
         }
         expect_eq!(shared.row(Bucket::Decisions, "use_postgres").await?.status, "active");
-        // A chain: each names what took its own place.
+        // A chain: each row names its direct successor.
         expect_eq!(kind(&shared.write("use_postgres is superseded by use_both").await?), "applied");
         let why = shared.state.why(Bucket::Decisions, "use_postgres").await?;
         expect_eq!(why.row.and_then(|row| row.superseded_by).as_deref(), Some("use_both"));
@@ -378,7 +378,7 @@ pub(crate) const CASES: &[Case] = &[
             ("task build: in progress", 10, "applied", "in_progress"),
             ("task build: done", 30, "applied", "done"),
             ("task build: blocked", 20, "recorded", "done"),
-            // The same state, seen later, outlives what was observed in between.
+            // If the same state is observed again later, it outlasts what was observed in between.
             ("task build: done", 40, "applied", "done"),
             ("task build: failed", 35, "recorded", "done"),
             ("task build: failed", 50, "applied", "failed"),
@@ -402,7 +402,7 @@ pub(crate) const CASES: &[Case] = &[
 /// A request, what becomes of it, and the row's status and revision then.
 type Step<'a> = (Value, &'a str, Option<(&'a str, u64)>);
 
-/// Asks for each step in turn: what became of it, and the row's status and revision then; `None`: there is no row.
+/// Performs the steps in turn. Each checks the outcome, then the row's status and revision; `None` if there is no row.
 async fn walk<const N: usize>(
     shared: &Shared<'_>,
     bucket: Bucket,
@@ -419,7 +419,7 @@ async fn walk<const N: usize>(
     Ok(())
 }
 
-/// Each of these makes no sense: it is rejected, and leaves neither an event nor a deferred write.
+/// None of these makes sense: each is rejected, and leaves neither an event nor a deferred write.
 async fn rejects(shared: &Shared<'_>, requests: &[Value]) -> CaseResult {
     let before = (shared.count("events_memory").await?, shared.count("pending_memory_events").await?);
     for request in requests {

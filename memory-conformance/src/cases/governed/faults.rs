@@ -1,4 +1,4 @@
-//! GOV-26, GOV-27, GOV-29: what a failure leaves.
+//! GOV-26, GOV-27, GOV-29: what is left after a failure.
 
 use memory_governed::{Bucket, PendingStatus};
 use serde_json::json;
@@ -94,7 +94,7 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(shared.issue("cache_trouble").await?, "resolved");
         let resolved = expect_some!(shared.state.deferred(waits).await?, "the deferred write");
         let event = expect_some!(resolved.resolved_event, "the event that it became");
-        // As a store would be whose process died between the two: it is known what became of the write.
+        // As if the process had died between the two steps: the event exists, and the write still waits.
         shared
             .tables
             .exec("UPDATE pending_memory_events SET status = 'waiting', resolved_event = NULL")

@@ -1,4 +1,4 @@
-//! GOV-43 to GOV-46: what is forgotten, with what was derived from it.
+//! GOV-43 to GOV-46: what is forgotten, including what was derived from it.
 
 use memory_core::ErrorKind;
 use memory_core::sql::SqlValue;
@@ -41,7 +41,7 @@ pub(crate) const CASES: &[Case] = &[
             expect_some!(shared.state.deferred(waits).await?, "the deferred write").candidates.len();
         expect_eq!(offered, 2, "rows that the deferred write may mean");
 
-        // A row that others wrote about, too, loses what the note gave it.
+        // A row that others also wrote about loses only what this note gave it.
         shared.state.forget(&told.id, &person("pat")).await?;
         let row = shared.row(Bucket::Issues, "db_outage").await?;
         expect_eq!(
@@ -51,7 +51,7 @@ pub(crate) const CASES: &[Case] = &[
         );
         nothing_is_left(&shared, &["as ottilie said"]).await?;
 
-        // A row that nothing else gives is gone, with its id, its names, and what depends on it.
+        // A row with no other source is gone, with its id, its names, and whatever depends on it.
         let opened = expect_some!(shared.state.notes("pat").await?.pop(), "the note that opened the issue");
         let forgotten = shared.state.forget(&opened.id, &person("pat")).await?;
         let gone: Vec<&str> = forgotten.rows.iter().map(|(_, id)| id.as_str()).collect();
@@ -124,7 +124,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
-/// No text of any table has any of these words, now or after a rebuild, and the chain holds.
+/// None of these words is left in any table, now or after a rebuild, and the chain still verifies.
 async fn nothing_is_left(shared: &Shared<'_>, words: &[&str]) -> CaseResult {
     for when in ["after forgetting", "after a rebuild"] {
         for table in shared.tables.tables().await?.into_iter().map(|table| table.name) {

@@ -36,7 +36,7 @@ pub(crate) const CASES: &[Case] = &[
         let live = shared.state.digest().await?;
         shared.is_sound().await?;
         expect_eq!(shared.state.digest().await?, live, "the tables after a rebuild");
-        // Somebody changes a table behind the ledger's back: the events prevail.
+        // If somebody changes a table behind the ledger's back, the events prevail.
         shared.tables.exec("DELETE FROM shared_results").await?;
         let rebuilt = shared.state.rebuild().await?;
         check!(!rebuilt.agrees(), "a rebuild does not notice that rows were missing");
@@ -62,7 +62,7 @@ pub(crate) const CASES: &[Case] = &[
         let text = "result: recall = 0.5";
         expect_eq!(kind(&shared.write(text).await?), "applied");
         check!(shared.state.promote_one().await?.is_none(), "a note was promoted twice");
-        // A pipeline that died before it marked the note, or anybody who hands it out again.
+        // Simulates a pipeline that died before it marked the note, or anybody who hands the note out again.
         for state in ["new", "leased"] {
             shared.tables.exec(&format!("UPDATE notes SET state = '{state}', lease_until = 0")).await?;
             cx.advance_ms(120_000);
@@ -214,7 +214,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
-/// What whoever owns the database does to change events.
+/// What the database's owner can do to change events.
 fn without_triggers(cx: &crate::cx::Cx) -> &'static [&'static str] {
     cx.in_dialect(
         &[

@@ -1,4 +1,4 @@
-//! GOV: shared state of several agents, over the provider's tables of the host. One case for each hazard, and what is forgotten.
+//! GOV: shared state of several agents, over the provider's tables of the host. One case per hazard, and forgetting.
 
 mod authority;
 mod buckets;

@@ -11,7 +11,7 @@ use crate::case::{Case, case};
 use crate::check::{check, expect_eq};
 use crate::cx::shared::{kind, only};
 
-/// What a model says of a note: the end of one issue.
+/// A model's reply for a note: the end of one issue.
 const NAMED: &str = r#"{"decision": "accept", "writes": [{"bucket": "issues", "operation": "resolve", "target_id": "db_outage"}]}"#;
 
 pub(crate) const CASES: &[Case] = &[case!("gov.model.failures", [Sql, HostTables], ["GOV-35"], |cx| {
@@ -51,7 +51,7 @@ pub(crate) const CASES: &[Case] = &[case!("gov.model.failures", [Sql, HostTables
     model.says(Ok(NAMED));
     cx.advance_ms(3_600_000 * 2);
     expect_eq!(kind(&only(shared.promoted().await?, text)?), "applied", "once the model answers");
-    // An id that the model made up, or took from what it was shown, binds nothing.
+    // An id that the model invented, or took from what it was shown, binds nothing.
     model.says(Ok(&opened.replace("db_outage", "db_outage_2")));
     shared.write("It is down again: db_outage_2").await?;
     for id in ["db_outage_2", "made_up"] {
@@ -63,7 +63,7 @@ pub(crate) const CASES: &[Case] = &[case!("gov.model.failures", [Sql, HostTables
     shared.is_sound().await?;
 })];
 
-/// A model that says what it is told to.
+/// A model with scripted replies.
 #[derive(Debug, Default)]
 struct Scripted(Mutex<VecDeque<std::result::Result<String, ErrorKind>>>);
 

@@ -17,7 +17,7 @@ pub(crate) const CASES: &[Case] = &[
         {
             expect_eq!(kind(&shared.write(text).await?), "deferred", "`{text}`");
         }
-        // A model names a row that is not there, and its words fit another.
+        // A model names a row that does not exist, while its words match another.
         let guessed =
             shared.read_as(&agent("ada"), "The Redis timeout is fixed", resolve("postgres_timeout")).await?;
         expect_eq!(kind(&guessed), "deferred", "an unknown id of a model");
@@ -123,7 +123,7 @@ pub(crate) const CASES: &[Case] = &[
             before,
             "the row that only the model names"
         );
-        // Not even for a writer with authority, whose note does not have it.
+        // A name that only the model gives is not confirmed, even for a writer with authority.
         called = upsert("issues", "lint_errors", json!({ "severity": "high" }));
         called = having(called, "candidate_aliases", json!(["the printer jam"]));
         expect_eq!(
@@ -132,7 +132,7 @@ pub(crate) const CASES: &[Case] = &[
         );
         let jam = shared.write("The printer jam is fixed.").await?;
         expect_eq!(kind(&jam), "deferred", "a name that a model gave to a writer with authority");
-        // Whoever has authority confirms a name.
+        // A name in the note of a writer with authority is confirmed.
         called = having(called, "candidate_aliases", json!(["the billing mess"]));
         shared.read_as(&authority("eve"), "lint_errors is the billing mess", called).await?;
         expect_eq!(kind(&shared.write("The billing mess is fixed.").await?), "applied", "a confirmed name");

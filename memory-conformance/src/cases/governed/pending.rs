@@ -8,11 +8,11 @@ use crate::cx::shared::{Shared, agent, authority, kind, pending_of, resolve, sec
 
 pub(crate) const CASES: &[Case] = &[
     case!("gov.pending.starvation", [Sql, HostTables], ["GOV-32"], |cx| {
-        // Few at a time, so that few are many.
+        // A low limit, so that a few writes already exceed it.
         let shared = cx.shared_with(|setup| setup.options.replay_limit = 4).await?;
         cx.advance_ms(100_000);
         for n in 0..20 {
-            // Each names the row, so that its opening wakes all of them; none can be bound.
+            // Each names the row, so opening it wakes all of them; none can be bound.
             let text = format!("Is cache_trouble fixed? Asked {n} times");
             expect_eq!(
                 kind(&shared.read_as(&agent("ada"), &text, resolve("cache_trouble")).await?),
@@ -58,7 +58,7 @@ pub(crate) const CASES: &[Case] = &[
             pauses.iter().zip(pauses.iter().skip(1)).skip(1).all(|(one, next)| next > one),
             "the pauses do not grow: {pauses:?} s"
         );
-        // One that is not tried asks for a person when it has waited too long.
+        // A write that is not retried asks for a person after waiting too long.
         let waits = shared.write("That thing is fixed.").await?;
         let waits = pending_of(&waits)?;
         shared.later(15 * 24 * 3_600).await?;
@@ -72,7 +72,7 @@ pub(crate) const CASES: &[Case] = &[
         let observed = cx.now();
         let bob = shared.write_by(&agent("bob"), "queue_trouble is fixed").await?;
         let (eve, bob) = (pending_of(&eve)?, pending_of(&bob)?);
-        // Whoever opens the rows drives the replay, and may end them; who wrote before decides nevertheless.
+        // The one who opens the rows triggers the replay, and may end them; but the earlier writer's rights decide.
         for id in ["cache_trouble", "queue_trouble"] {
             let text = format!("issue {id}: Something is in trouble");
             shared.note(&authority("ada"), NoteSource::Agent, &text, Some(second(50))).await?;

@@ -18,7 +18,7 @@ pub(crate) const CASES: &[Case] = &[case!("gov.race.one-issue", [Sql, HostTables
     for _ in 0..2 {
         shared.note(&ada, NoteSource::Agent, "db_outage is resolved", None).await?;
     }
-    // While the first pipeline thinks about its note, the second takes the other note, and finds none after it.
+    // While the first pipeline is busy with its note, the second takes the other note, and then finds none.
     let meanwhile = Arc::new(Meanwhile { other: other.state, promoted: Mutex::default() });
     let slow = Arc::clone(&meanwhile) as Arc<dyn Interpreter>;
     let first = cx.shared_with(move |setup| setup.interpreter = slow).await?;
@@ -36,7 +36,7 @@ pub(crate) const CASES: &[Case] = &[case!("gov.race.one-issue", [Sql, HostTables
         (shared.issue("db_outage").await?, shared.row(Bucket::Issues, "db_outage").await?.rev),
         ("resolved".into(), 2)
     );
-    // All at once, each with a handle of its own on the space.
+    // All at once, each with its own handle on the space.
     shared.write("issue disk_full: The disk is full").await?;
     let mut pipelines = Vec::new();
     for n in 0..4 {

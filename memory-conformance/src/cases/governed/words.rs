@@ -74,7 +74,7 @@ pub(crate) const CASES: &[Case] = &[
         shared.write("issue db_outage: Database outage in the Frankfurt region").await?;
         shared.write("db_outage is resolved").await?;
         cx.advance_ms(100_000);
-        // It happens again: nothing revives the row, neither a note nor a person, so it is another row.
+        // It happens again: neither a note nor a person can revive the row, so this is another row.
         let again = shared.write("issue db_outage: Database outage in the Frankfurt region").await?;
         let again = pending_of(&again)?;
         expect_eq!(
@@ -129,7 +129,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
-/// Two issues that are nearly alike, and one that is not.
+/// Two nearly identical issues, and a different one.
 async fn outages(shared: &Shared<'_>) -> CaseResult {
     shared.write("issue outage_a: Database outage in the Frankfurt region").await?;
     shared.write("issue outage_b: Database outage in the Dublin region").await?;

@@ -1,4 +1,4 @@
-//! GRA-9 and GRA-10: whose a graph is.
+//! GRA-9 and GRA-10: which agent a graph belongs to.
 
 use memory_core::ErrorKind;
 use memory_hierarchical::transfer::{Graph, Mode};

@@ -1,4 +1,4 @@
-//! GRA-1 to GRA-7: what is stored and linked.
+//! GRA-1 to GRA-7: storing and linking.
 
 use memory_core::ErrorKind;
 use memory_hierarchical::{Direction, EdgeKind, Node};

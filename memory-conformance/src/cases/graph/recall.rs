@@ -1,4 +1,4 @@
-//! GRA-11 to GRA-15: what is found.
+//! GRA-11 to GRA-15: finding.
 
 use memory_core::ErrorKind;
 use memory_hierarchical::transfer::{Graph, Mode};

@@ -24,7 +24,7 @@ pub(crate) const CASES: &[Case] = &[
             let place = format!("similar_to_edges[{place}].target_id");
             expect_eq!(error.details().get("place"), Some(&json!(place)), "{mode:?}");
         }
-        // As where the store fails once rows were written.
+        // Simulates a store that fails after rows were written.
         let mut write = graphs.store.write(&ada).await?;
         write.add_semantic(&dangling.semantic).await?;
         let linked = write.add_edges(&[similar("n1", "missing", 1.0)]).await;

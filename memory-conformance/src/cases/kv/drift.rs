@@ -1,4 +1,4 @@
-//! DRF: what a caller last saw, compared with what is stored.
+//! DRF: comparing what a caller last saw with what is stored.
 
 use memory_core::{
     BulkOptions, DeleteOptions, DriftCheck, DriftPolicy, DriftToken, Error, ErrorKind, Expect, NewEntry,
@@ -330,7 +330,7 @@ pub(crate) const CASES: &[Case] = &[
         serves(cx, DriftPolicy::Row)?;
         cx.fill(&scope, &[("old", "1"), ("older", "1")]).await?;
         let began = Seen::Unread(cx.kv().drift_state(&scope).await?.version);
-        // What was there when the session began may be written over unread.
+        // Entries that existed when the session began may be overwritten unread.
         cx.set_with(&scope, "old", "2", row(began)).await?;
         cx.set(&scope, "k", "1").await?;
         let was = before(cx, &scope).await?;
@@ -406,7 +406,7 @@ async fn before(cx: &Cx, scope: &Scope) -> Result<(DriftToken, Option<String>)> 
     Ok((token(cx, scope).await?, cx.text(scope, "k").await?))
 }
 
-/// An entry that was just read, where a write may be checked against it.
+/// An entry that has just been read, if a write can be checked against it.
 async fn read(cx: &Cx) -> CaseResult<(Scope, Seen)> {
     serves(cx, DriftPolicy::Row)?;
     let scope = cx.scope()?;
@@ -415,7 +415,7 @@ async fn read(cx: &Cx) -> CaseResult<(Scope, Seen)> {
     Ok((scope, saw))
 }
 
-/// Those of the checks whose policy is served.
+/// The checks without a policy, or with one that the provider serves.
 fn served<const N: usize>(cx: &Cx, checks: [DriftCheck; N]) -> impl Iterator<Item = DriftCheck> {
     let served = cx.capabilities().drift;
     checks.into_iter().filter(move |check| check.policy().is_none_or(|policy| served.contains(&policy)))

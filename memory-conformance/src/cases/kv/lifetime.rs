@@ -43,7 +43,7 @@ pub(crate) const CASES: &[Case] = &[
         cx.advance_ms(3);
         expect_eq!(cx.text(&scope, "k").await?, None, "after a write shortened the lifetime");
     }),
-    // In every mode, and where the order needs more than similarity.
+    // In every mode, including those where the order needs more than similarity.
     case!(
         "ttl.after.found-to-the-millisecond",
         [Kv, Lexical],
@@ -304,7 +304,7 @@ pub(crate) const CASES: &[Case] = &[
         }
         let last = cx.bulk(&scope, items).await?.iter().map(|outcome| outcome.version).max().unwrap_or(0);
         let page = cx.kv().list(&scope, ListQuery::default().with_limit(15)).await?;
-        // Long enough for any sweeper, with writes and reads for one that runs along with them.
+        // Long enough for any sweeper, with writes and reads for one that runs along with those.
         cx.advance_ms(10 * 86_400_000);
         for at in 0..30 {
             cx.set(&scope, &format!("new-{at:02}"), "1").await?;

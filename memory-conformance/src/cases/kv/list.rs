@@ -156,7 +156,7 @@ pub(crate) const CASES: &[Case] = &[
             let shown: String = broken.chars().take(40).collect();
             expect_kind!(listed, ErrorKind::InvalidArgument, "the cursor `{}`", shown.escape_debug());
         }
-        // Cursors are opaque: where one may be cut without harm is not for a caller to know.
+        // Cursors are opaque: callers cannot know where one may be cut without harm.
         for cut in (1..text.len()).filter_map(|at| text.get(..at)) {
             let query = ListQuery::default().with_cursor(Some(Cursor::from_text(cut)));
             let listed = cx.kv().list(&scope, query).await;

@@ -101,7 +101,7 @@ pub(crate) const CASES: &[Case] = &[
             expect_eq!(facts.len(), 1, "facts that are listed");
             let outcome = chat.told(&with_id("sextant"), AddOptions::default()).await?;
             expect_eq!(outcome.known, 1, "known messages, of the new words");
-            // Nobody forgot the words that were replaced.
+            // Replaced words do not count as forgotten.
             for other in [said("theremin", 1_000).with_id("m-2".into()), said("theremin", 1_000)] {
                 let outcome = chat.told(&[other], AddOptions::default()).await?;
                 expect_eq!(outcome.forgotten, 0, "messages left out, of one with words that another lost");
@@ -155,7 +155,7 @@ pub(crate) const CASES: &[Case] = &[
                 "facts stored, and left out"
             );
             chat.knows_only(&["sextant", "zeppelin"], &["theremin"]).await?;
-            // Forgetting is a scope's own.
+            // Forgetting affects only its own scope.
             other.told(&messages, AddOptions::default()).await?;
             other.knows_only(&["sextant", "zeppelin", "theremin"], &[]).await?;
         }
@@ -179,7 +179,7 @@ pub(crate) const CASES: &[Case] = &[
             }
             chat.told(&user(&about("sextant")), AddOptions::default()).await?;
             chat.knows_only(&["theremin", "sextant"], &[]).await?;
-            // Words that were asked for again are no longer forgotten, whoever says them.
+            // Words that were added again on purpose are no longer forgotten, whoever says them.
             let lathe = |id: &str| [Message::new(Role::User, about("lathe")).with_id(id.into())];
             chat.told(&lathe("m-1"), AddOptions::default()).await?;
             let id = chat.wait_for("lathe").await?;

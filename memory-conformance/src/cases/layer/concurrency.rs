@@ -18,7 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     case!("layer.run.ended-again", [Layer], ["LAY-70"], |cx| {
         let chat = cx.conversation_in(cx.scope_of(ScopeKind::Run)?)?;
         let ends = || cx.provider().end_run(&chat.scope.tenant, &chat.scope.id);
-        // A fence would keep what comes after the first end out.
+        // A fence would block whatever comes after the first end.
         if !cx.capabilities().run_fence {
             ends().await?;
         }

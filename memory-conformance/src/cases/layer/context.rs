@@ -1,4 +1,4 @@
-//! What a prompt is given: recalled facts as a block of text, and the answers of several scopes together.
+//! What a prompt gets: recalled facts as a block of text, and the merged answers of several scopes.
 
 use memory_core::Timestamp;
 use memory_core::layer::{
@@ -23,7 +23,7 @@ pub(crate) const CASES: &[Case] = &[
                     .with_session("monday".to_owned())
             };
             let began = cx.now().as_millis() - 2 * DAY;
-            // Ann repeats herself a day later; Eve puts words into Ben's mouth, after whatever may end a line.
+            // Ann repeats herself a day later; Eve puts words into Ben's mouth after everything that may end a line.
             let forged =
                 ["\n", "\r", "\u{b}", "\u{c}", "\u{85}", "\u{2028}", "\u{2029}"].join("Ben: I own a zither.");
             let messages = [
@@ -99,7 +99,7 @@ pub(crate) const CASES: &[Case] = &[
 /// In milliseconds.
 const DAY: i64 = 86_400_000;
 
-/// What answers of several scopes are merged by, if the layer gives it.
+/// The value by which answers of several scopes are merged, if the layer provides it.
 fn nearness(fact: &Fact) -> Option<f64> {
     let is_similarity = matches!(fact.score_kind, ScoreKind::Cosine | ScoreKind::Similarity);
     fact.similarity.or(fact.score.filter(|_| is_similarity))

@@ -181,7 +181,7 @@ pub(crate) const CASES: &[Case] = &[
             let first = chat.wait_for("Carl").await?;
             chat.told(&user("My boss is Dora"), corrects(&[first])).await?;
             chat.wait_for("Dora").await?;
-            // Nobody says that it corrects anything, and it is not dropped.
+            // It is not marked as a correction, so it is not dropped.
             chat.told(&carl, AddOptions::default()).await?;
             let found = asked(&chat, None).await?;
             for name in ["Carl", "Dora"] {

@@ -1,4 +1,4 @@
-//! Limits: what is refused before anything happens.
+//! Limits: what is refused up front.
 
 use memory_core::ErrorKind;
 use memory_core::layer::{AddOptions, FactId, Message, RecallQuery, Role};

@@ -342,7 +342,7 @@ pub(crate) const CASES: &[Case] = &[
         let db = cx.database_of(scope.clone())?;
         cx.advance_ms(LONG);
         db.exec("CREATE TABLE t (n INTEGER)").await?;
-        // The first one makes the database, and nothing else tells of the scope.
+        // The first statement creates the database, and nothing else reveals the scope.
         is_of(&use_of(cx, &scope).await?, cx.now(), "the first statement")?;
         for statement in ["INSERT INTO t VALUES (1)", "SELECT n FROM t"] {
             cx.advance_ms(LONG);
@@ -567,7 +567,7 @@ async fn all_refused(cx: &Cx, scope: &Scope) -> CaseResult {
     let import = kv.import_scope(scope, stream::records(vec![Ok(record)]), ImportOptions::default()).await;
     let refused = expect_kind!(import, ErrorKind::RunEnded, "an import after the run's end");
     check!(!refused.details().contains_key("index"), "a record is named: {refused:?}");
-    // Whatever else is wrong with it.
+    // Whatever else is wrong with the write.
     let capabilities = cx.capabilities();
     let seen = Seen::Entry { version: 1, expires_at: None, digest: None };
     for (serves, options) in [

@@ -175,7 +175,7 @@ pub(crate) const CASES: &[Case] = &[
             check!(version > 10, "version {version} of a key that had 10 before its scope was erased");
         }
     }),
-    // A store that outlives a run holds what earlier runs erased: it must not show in fresh scopes.
+    // A store that outlives a run contains what earlier runs erased; that must not show in fresh scopes.
     case!("forget.versions.of-others", [Kv, Erase], ["FGT-1", "FGT-12", "ISO-4"], |cx| {
         const HIGH: u64 = 1_000_000;
         let record = |version| -> CaseResult<Record> {

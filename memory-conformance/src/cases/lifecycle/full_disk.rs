@@ -70,7 +70,7 @@ async fn fill(cx: &Cx, scope: &Scope) -> CaseResult<Vec<String>> {
     Err(Stop::failed(format_args!("{} values of {VALUE} bytes fit {DISK} bytes", stored.len())))
 }
 
-/// Exactly these long entries are there, each as it was stored.
+/// Expects exactly these long entries, each unchanged.
 async fn expect_stored(cx: &Cx, scope: &Scope, stored: &[String]) -> CaseResult {
     let found: Vec<Entry> = cx.kv().list_all(scope, "long/").await?;
     let names: Vec<&str> = found.iter().map(|entry| entry.key.as_str()).collect();

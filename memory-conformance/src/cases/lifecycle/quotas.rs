@@ -230,7 +230,7 @@ pub(crate) const CASES: &[Case] = &[
         insert(cx, &scope, three()?, Quota { max_entries: Some(4), max_bytes: Some(13) }).await?;
         // An item that grows first and shrinks later counts by its sum.
         insert(cx, &scope, vec![item("b", &string_of(6))?, item("a", "1")?], bytes(13)).await?;
-        // The quota of an item is not that of the call.
+        // An item's quota is separate from the call's.
         let tight = SetOptions::default().with_quota(entries(1));
         insert(cx, &scope, vec![item_with("e", "1", tight)?], Quota::default()).await?;
     }),

@@ -289,7 +289,8 @@ fn sorted(results: &SearchResults) -> Vec<&str> {
     keys
 }
 
-/// Ten words, of which each of three entries has eight: `a` is similar to `b` and `b` to `c`, `a` less so to `c`.
+/// Ten words, eight of which are in each of three entries: `a` is similar to `b` and `b` to `c`, but `a` less so to
+/// `c`.
 async fn chained(cx: &Cx) -> CaseResult<(Scope, f64)> {
     owned(cx)?;
     let words: Vec<String> = (0..10).map(|n| format!("link{n}")).collect();

@@ -147,7 +147,7 @@ pub(crate) const CASES: &[Case] = &[
         let scope = mixed(cx).await?;
         let words = cx.find(&scope, by_words(QUERY)).await?;
         let hits = cx.find(&scope, fused(QUERY, weighted(0.0))).await?;
-        // The lowest lexical score is scaled to 0, like that of entries without the words.
+        // The lowest lexical score is scaled to 0, just like that of entries without the words.
         let (best, _) = words.split_at(words.len() - 1);
         let due = hit_keys(best);
         expect_eq!(

@@ -15,8 +15,8 @@ pub(crate) const CASES: &[Case] =
         let mut stored = fill(cx, &scope).await?;
         let queries = ["term3 term17 term29 term31", "term0 term1", "term5 term39 term11"];
         compare(cx, &scope, &stored, &queries, "none of which was removed").await?;
-        // The best go, so that what an index still holds of them would take the places of others. They are so many that it is
-        // worth its while to close the gaps.
+        // Remove the best, so that whatever an index still has of them would take the places of others. There are
+        // enough of them to make closing the gaps worthwhile.
         for query in queries {
             let best = ranked(cx, &stored, query);
             let gone: Vec<String> = best.into_iter().take(130).map(|(_, of)| of.key.clone()).collect();

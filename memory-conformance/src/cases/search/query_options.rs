@@ -237,7 +237,7 @@ async fn keyed(cx: &Cx, keys: &[&str]) -> CaseResult<Scope> {
     Ok(scope)
 }
 
-/// Sixty entries, of which the three tagged ones, with prefix `rare/`, match worst.
+/// Sixty entries; the three tagged ones, with prefix `rare/`, match worst.
 async fn buried(cx: &Cx) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     let mut items = Vec::new();

@@ -96,7 +96,7 @@ pub(crate) const CASES: &[Case] = &[
             cx.entry(&scope, "k").await?.is_some(),
             "a write whose future was dropped while embedding is lost"
         );
-        // Without the vector nothing else is missing.
+        // Only the vector is missing.
         let repair = cx.reembed(&scope, 10).await?;
         check!(repair.remaining == 0, "{} entries are still without a vector", repair.remaining);
         expect_eq!(cx.near(&scope, TEA).await?, ["k"], "hits once it is embedded");

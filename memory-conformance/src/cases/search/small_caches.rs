@@ -1,4 +1,4 @@
-//! SRC-15: what a provider keeps in memory decides how long a search takes, and nothing else.
+//! SRC-15: what a provider keeps in memory affects only how long a search takes.
 
 use memory_core::rank::{Dedup, RankOptions};
 use memory_core::{Metadata, Scope, SearchMode, SearchQuery};
@@ -23,7 +23,7 @@ pub(crate) const CASES: &[Case] = &[
 const CLOSE: f64 = 1e-9;
 const WORDS: [&str; 8] = ["green", "tea", "kettle", "harbour", "lighthouse", "keeper", "coffee", "sleeps"];
 
-/// Every parameter that takes a path of its own, each with as many hits as there are and with few.
+/// Every parameter with a code path of its own, each with all hits and with few.
 fn queries(mode: SearchMode) -> CaseResult<Vec<(&'static str, SearchQuery)>> {
     let query = || SearchQuery::new("green tea for the keeper").with_mode(mode);
     let recent = RankOptions { recency: 0.3, half_life_seconds: 0.01, ..RankOptions::default() };
@@ -61,7 +61,7 @@ async fn same_hits(cx: &Cx, mode: SearchMode) -> CaseResult {
             cx.set_with(&scope, &name, &memory_core::Json::string(&sentence.join(" ")).to_string(), options)
                 .await?;
         }
-        // The second millisecond is the expiry's own.
+        // The second step reaches the millisecond of the expiry.
         for later in [1, 1] {
             cx.clock().advance(ms(later));
             compare(cx, &small, &scope, mode, round).await?;
@@ -78,7 +78,7 @@ async fn compare(cx: &Cx, small: &Cx, scope: &Scope, mode: SearchMode, round: u3
                 .into_iter()
                 .map(|hit| (hit.entry.key.as_str().to_owned(), hit.score, hit.rank_score))
                 .collect();
-            // Where two score the same but for rounding, either may come first.
+            // If two scores are equal but for rounding, either may come first.
             if all {
                 hits.sort_by(|a, b| a.0.cmp(&b.0));
             }

@@ -464,7 +464,7 @@ async fn graded(cx: &Cx) -> CaseResult<Scope> {
     Ok(scope)
 }
 
-/// Words of which the first has a negative cosine with `tea`, and so have the others.
+/// Words that have a negative cosine with `tea`.
 fn opposite(cx: &Cx, count: usize) -> Vec<String> {
     (0..10_000)
         .map(|n| format!("word{n}"))
@@ -473,7 +473,7 @@ fn opposite(cx: &Cx, count: usize) -> Vec<String> {
         .collect()
 }
 
-/// Two hundred entries, of which the two tagged ones, with prefix `rare/`, are the least similar.
+/// Two hundred entries; the two tagged ones, with prefix `rare/`, are the least similar.
 async fn buried(cx: &Cx) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     let mut items = Vec::new();

@@ -268,7 +268,7 @@ async fn scores_hold(cx: &Cx, scope: &Scope) -> CaseResult {
     Ok(())
 }
 
-/// A value that is read apart from where its vector is.
+/// A value long enough to be stored apart from its vector.
 fn long(text: &str) -> String {
     format!(r#"["{text}", "{}"]"#, "x".repeat(20_000))
 }

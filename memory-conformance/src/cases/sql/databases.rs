@@ -254,8 +254,8 @@ pub(crate) const CASES: &[Case] = &[
             Ok(())
         });
         cx.threads(vec![write, dropper])?.into_iter().collect::<CaseResult<Vec<()>>>()?;
-        // Rows count up from 0 without a gap: each was written into the database its statement saw.
-        // Without the table there are no rows.
+        // Rows count up from 0 without a gap: each was written into the database that its statement saw. Without the
+        // table there are no rows.
         let rows = writer.ints("SELECT n FROM t ORDER BY n").await.unwrap_or_default();
         let due: Vec<i64> = (0..i64::try_from(rows.len()).unwrap_or(0)).collect();
         expect_eq!(rows, due, "rows after writes and drops at the same time");

@@ -167,7 +167,7 @@ pub(crate) const CASES: &[Case] = &[
             if let Poll::Ready(outcome) = polled {
                 outcome?;
             }
-            // A dropped write may still be running: the next write comes after it.
+            // A dropped write may still be running; the next write comes after it.
             db.exec("UPDATE t SET n = n").await?;
             let rows = db.count("t").await?;
             check!(

@@ -135,7 +135,7 @@ pub(crate) const CASES: &[Case] = &[
         expect_eq!(copy.texts(ranked).await?, ["dogs", "cats"], "a full-text index whose titles weigh more");
         let of_texts = "SELECT rowid FROM \"of \"\"texts\" WHERE \"of \"\"texts\" MATCH 'cats'";
         expect_eq!(copy.ints(of_texts).await?, [2], "a full-text index of another table's texts");
-        // What cannot be read back is told, and everything else is restored.
+        // What cannot be read back is reported, and everything else is restored.
         db.exec("CREATE VIRTUAL TABLE bare USING fts5(body, content='')").await?;
         db.exec("INSERT INTO bare (rowid, body) VALUES (1, 'dogs')").await?;
         let copy = cx.database()?;

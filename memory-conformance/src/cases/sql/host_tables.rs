@@ -1,4 +1,4 @@
-//! HST: tables of the runtime's own, which no agent reaches.
+//! HST: tables of the runtime itself, which no agent can reach.
 
 use memory_core::sql::{RestoreMode, RestoreOptions, SqlScopesQuery};
 use memory_core::{EraseTarget, ErrorKind, Scope, ScopeKind};
@@ -78,7 +78,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
-/// The database of a scope of the host, whose id is that of a fresh scope.
+/// The database of a host scope with the id of a fresh scope.
 fn host(cx: &Cx) -> CaseResult<Database<'_>> {
     cx.database_of(Scope { kind: ScopeKind::Host, ..cx.scope()? })
 }
@@ -90,7 +90,7 @@ async fn listed(cx: &Cx, scope: &Scope) -> CaseResult<bool> {
     Ok(page.scopes.iter().any(|(found, _)| found == scope))
 }
 
-/// Opens a transaction, and in it makes a table whose rows never change.
+/// Opens a transaction, and creates a table in it whose rows never change.
 async fn append_only<'a>(cx: &Cx, host: &Database<'a>) -> CaseResult<Database<'a>> {
     let (within, _) = host.begin().await?;
     within.exec("CREATE TABLE ledger (n INTEGER NOT NULL CHECK (n > 0), what TEXT)").await?;

@@ -7,7 +7,7 @@ use memory_governed::{Actor, Candidate, Note, Resolution, Resolver, Trust, Write
 
 use crate::governed::Setup;
 
-/// Changes what the resolver is given, or what it answers.
+/// Changes the resolver's input or its answer.
 pub(super) struct Other {
     pub(super) inner: Arc<dyn Resolver>,
     pub(super) decide: fn(&dyn Resolver, &WriteRequest, &Note, &[Candidate]) -> Resolution,
@@ -31,7 +31,7 @@ pub(super) fn decides(
     setup.resolver = Arc::new(Other { inner: Arc::clone(&setup.resolver), decide });
 }
 
-/// Binds the nearest live row where the resolver defers for this reason.
+/// Binds the nearest live row if the resolver defers for this reason.
 pub(super) fn anyway(
     inner: &dyn Resolver,
     reason: &str,
@@ -52,7 +52,7 @@ pub(super) fn anyway(
     }
 }
 
-/// The live row whose id or words the note has most of.
+/// The live row that fits best: its id is in the note or the request, or it shares the most words.
 fn nearest<'a>(request: &WriteRequest, note: &Note, rows: &'a [Candidate]) -> Option<&'a Candidate> {
     let said = words(&note.text);
     let fits = |row: &Candidate| {

@@ -1,5 +1,5 @@
-//! Mutants of shared state: its stages with one defect each, over the provider under test. Some decide wrongly, some do
-//! wrongly what they are asked, and some stand between the stages and their tables.
+//! Mutants of shared state: its stages with one defect each, over the provider under test. Some decide wrongly, some
+//! carry out decisions wrongly, and some sit between the stages and their tables.
 
 mod deciders;
 mod decisions;

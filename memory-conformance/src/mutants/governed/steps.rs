@@ -1,4 +1,4 @@
-//! Stages that do something else than they are asked.
+//! Stages that do something other than they are asked.
 
 use async_trait::async_trait;
 use memory_core::host::text;
@@ -55,7 +55,7 @@ mutants! {
         => stages(|setup| setup.wrap = |stages| Box::new(NoTrials(stages)));
 }
 
-/// Stages of which some steps are others.
+/// Stages with some steps replaced.
 macro_rules! steps {
     ($($name:ident($stages:ident $(, $more:ty)?) { $($methods:tt)* })+) => {$(
         struct $name($stages $(, $more)?);

@@ -1,4 +1,4 @@
-//! Defects between the stages and their tables: what a stage writes or reads is another thing. They name statements of
+//! Defects between the stages and their tables: a stage writes or reads something different. They match statements of
 //! `memory-governed`; one that no longer matches catches nothing, and fails the tests.
 
 use memory_core::sql::SqlValue;
@@ -89,8 +89,7 @@ mutants! {
 /// How a stage reads a deferred write that it tries again.
 const DEFERRED: &str = "FROM pending_memory_events WHERE pending_id = ?";
 
-/// Verification takes these columns of an event for what they were when it first read them: what is changed since passes,
-/// and what is removed does not.
+/// Verification sees these columns of an event as they were when first read: later changes pass, but removals do not.
 async fn as_first_read(columns: &[&str], memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let is_asked = matches!(&request, Request::Query { sql, .. }
         if sql.contains("LEFT JOIN events_raw r ON r.event_id = e.event_id WHERE e.seq > ?"));
@@ -115,7 +114,7 @@ async fn as_first_read(columns: &[&str], memory: &Memory, request: Request, next
     Ok(reply)
 }
 
-/// The id without what makes it another than the one asked for.
+/// The id without the suffix that makes it differ from the requested one.
 fn without_suffix(args: &mut [SqlValue]) {
     if let Some(SqlValue::Text(id)) = args.first_mut()
         && let Some((asked, suffix)) = id.rsplit_once('-')
@@ -157,7 +156,7 @@ fn leases_ignored(request: &mut Request) {
     }
 }
 
-/// What is due is taken by its age, and no try counts.
+/// Takes due writes by age, and counts no attempts.
 fn oldest_first(request: &mut Request) {
     match request {
         Request::Query { sql, .. } => {

@@ -1,5 +1,5 @@
-//! Mutants of graphs and sessions: their tables with one defect each. They name statements of `memory-hierarchical`; one that
-//! no longer matches catches nothing, and fails the tests.
+//! Mutants of graphs and sessions: their tables with one defect each. They match statements of `memory-hierarchical`;
+//! one that no longer matches catches nothing, and fails the tests.
 
 mod tables;
 

@@ -105,7 +105,7 @@ async fn of_every_scope(memory: &Memory, request: Request, next: Next<'_>) -> Re
     next.run(request).await
 }
 
-/// A scope that stands for every scope of this name.
+/// A scope shared by every scope with this name.
 fn named(name: &str) -> Result<Scope> {
     let digest = Scope::agent("named", name.get(..name.len().min(256)).unwrap_or("long"))?.digest().to_hex();
     Scope::agent("named", &digest)

@@ -126,7 +126,7 @@ async fn stored_as(next: &Next<'_>, scope: &Scope, key: &memory_core::Key, value
     Ok(Reply::Increment(IncrementOutcome::new(value, version, None)))
 }
 
-/// Replaces a failed increment of one error kind by storing what `instead` makes of the entry.
+/// Replaces an increment that failed with this kind of error: stores the result of `instead` for the entry.
 async fn increment_instead(
     request: Request,
     next: Next<'_>,

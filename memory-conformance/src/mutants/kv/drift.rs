@@ -90,7 +90,7 @@ fn unchecked(request: &mut Request) {
     relax(request, |check| matches!(check, DriftCheck::Row(_)));
 }
 
-/// Takes what it found for seen.
+/// Treats whatever it finds as seen.
 async fn acknowledges(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::Set { scope, key, value, mut options } = request else { return next.run(request).await };
     let name = format!("{scope}/{key}");

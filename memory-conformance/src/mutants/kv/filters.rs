@@ -1,4 +1,4 @@
-//! FLT: filters that mean something else.
+//! FLT: filters with a different meaning.
 
 use memory_core::{Entry, Field, Filter, Metadata, Next, Page, Reply, Request, Result, Scalar};
 

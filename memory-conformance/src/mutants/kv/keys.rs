@@ -27,7 +27,7 @@ mutants! {
         => ask(|request| change_scope(request, |scope| Ok(Scope { kind: ScopeKind::Agent, ..scope.clone() })));
     "scope.parts-joined": ["ISO-1"], "a scope is `tenant/kind/id`, so separators in ids collide"
         => ask(|request| change_scope(request, |scope| {
-            // As for a file name, without the lengths that keep the parts apart.
+            // As for a file name, without the lengths that separate the parts.
             let joined = scope.to_string();
             let digest =
                 Scope::agent("joined", joined.get(..joined.len().min(256)).unwrap_or("long"))?.digest().to_hex();

@@ -96,7 +96,7 @@ fn relax(request: &mut Request, ignored: fn(&Expect) -> bool) {
     }
 }
 
-/// Stores a value whatever is there, as a mutant that writes behind the contract's back.
+/// Stores a value whatever exists, for a mutant that bypasses the contract.
 pub(super) async fn overwrite(
     next: &Next<'_>,
     scope: &memory_core::Scope,

@@ -136,14 +136,14 @@ fn invents(reply: &mut Reply) {
     }
 }
 
-/// Whether the same was added to the scope before.
+/// Whether the same text was added to the scope before.
 fn said_before(memory: &Memory, request: &Request) -> bool {
     let Request::Add { scope, messages, .. } = request else { return false };
     let said: String = messages.iter().map(|message| message.content.as_str()).collect();
     !memory.lock().texts.insert((scope.clone(), said))
 }
 
-/// Refuses adds with such a message.
+/// Refuses adds that contain an unwelcome message.
 async fn refusing(request: Request, next: Next<'_>, unwelcome: fn(&Message) -> bool) -> Result<Reply> {
     match &request {
         Request::Add { messages, .. } if messages.iter().any(unwelcome) => {
@@ -153,7 +153,7 @@ async fn refusing(request: Request, next: Next<'_>, unwelcome: fn(&Message) -> b
     }
 }
 
-/// Changes the words that were to stay.
+/// Changes words that should be stored verbatim.
 fn change_verbatim(request: &mut Request, change: fn(&str) -> String) {
     if let Request::Add { messages, options, .. } = request
         && !options.infer
@@ -162,7 +162,7 @@ fn change_verbatim(request: &mut Request, change: fn(&str) -> String) {
     }
 }
 
-/// Adds to every scope that was added to.
+/// Repeats an add in every scope that any add has named.
 async fn add_everywhere(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let scopes = memory.scopes_added_to();
     if let Request::Add { run, scope, messages, options } = &request {

@@ -116,7 +116,7 @@ fn each(request: &mut Request, change: fn(&mut Message)) {
     }
 }
 
-/// Gives every message an id of its own.
+/// Gives every message a new id.
 async fn is_new(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
     if let Request::Add { scope, messages, .. } = &mut request {
         for message in messages.iter_mut().filter(|message| message.id.is_none()) {
@@ -180,7 +180,7 @@ async fn deletes(_memory: &Memory, request: Request, next: Next<'_>) -> Result<R
     Ok(Reply::Add(outcome))
 }
 
-/// An add with a correction that is refused so is done again without it. The reply, and the refusal.
+/// Repeats an add without its correction if the correction is refused like that. Returns the reply and the refusal.
 async fn without_the_correction(
     request: Request,
     next: Next<'_>,
@@ -215,7 +215,7 @@ async fn twice(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Rep
     Ok(without_the_correction(request, next, ErrorKind::Conflict).await?.0)
 }
 
-/// Facts that were superseded by one that is gone.
+/// Facts whose successor is gone.
 async fn without_successor(next: &Next<'_>, scope: &Scope) -> Result<Vec<FactId>> {
     let facts = facts_of(next, scope).await?;
     let is_gone = |by: &FactId| facts.iter().all(|fact| fact.id != *by);
@@ -269,7 +269,7 @@ async fn delivered_anew(_memory: &Memory, mut request: Request, next: Next<'_>) 
     next.run(request).await
 }
 
-/// A message that is left out is left out without a word about what it should have corrected.
+/// A skipped message is skipped silently, although it should have corrected something.
 async fn dropped(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::Add { run, scope, messages, options } = &request else { return next.run(request).await };
     let layer = layer(&next)?;
@@ -283,7 +283,7 @@ async fn dropped(_memory: &Memory, request: Request, next: Next<'_>) -> Result<R
     Ok(Reply::Add(outcome?))
 }
 
-/// Confirms whatever was there before.
+/// Confirms everything that already existed.
 async fn delivered_is_confirmed(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::Add { run, scope, messages, options } = &request else { return next.run(request).await };
     let outcome = layer(&next)?.add(run, scope, messages, options.clone()).await?;
@@ -306,7 +306,7 @@ async fn shows_all(_memory: &Memory, request: Request, next: Next<'_>) -> Result
     }
 }
 
-/// What was added to live for a while is remembered for ever, as known.
+/// Treats what was added with a lifetime as known forever.
 async fn expired_is_known(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::Add { scope, messages, options, .. } = &request else { return next.run(request).await };
     let said: String = messages.iter().map(|message| message.content.as_str()).collect();
@@ -318,7 +318,7 @@ async fn expired_is_known(memory: &Memory, request: Request, next: Next<'_>) -> 
     next.run(request).await
 }
 
-/// The facts of the scope that hold and say what one of the messages does.
+/// The scope's current facts that say the same as one of the messages.
 async fn said_before(next: &Next<'_>, scope: &Scope, messages: &[Message]) -> Result<Vec<Fact>> {
     let said = |fact: &Fact| messages.iter().any(|message| message.content.contains(&fact.memory));
     let holds = |fact: &Fact| fact.superseded_by.is_none() && said(fact);

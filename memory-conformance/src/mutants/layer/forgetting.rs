@@ -121,7 +121,7 @@ async fn in_the_listing(memory: &Memory, request: Request, next: Next<'_>) -> Re
     }
 }
 
-/// Forgets ids in the matching scopes, whichever scope was named.
+/// Forgets ids in all matching scopes, whichever scope was named.
 async fn in_scopes(
     memory: &Memory,
     request: Request,
@@ -148,7 +148,7 @@ fn change_ids(request: &mut Request, change: fn(&str) -> &str) {
     }
 }
 
-/// Forgets every scope where an id fits.
+/// Forgets every scope if one of the ids fits.
 async fn forget_where(
     memory: &Memory,
     request: Request,
@@ -166,7 +166,7 @@ async fn forget_where(
     next.run(request).await
 }
 
-/// Forgets all of the scopes that fit where all of one is to be forgotten.
+/// Extends a request to forget all of one scope to every matching scope.
 async fn all_of(
     memory: &Memory,
     request: Request,

@@ -72,7 +72,7 @@ mutants! {
         => around(with_those_of(memory, request, next, |_, own, _| own.id.as_str().starts_with('{')).await);
     "layer.query-in-ids": ["LAY-50"] needs [Layer], "an id is cut at `&`"
         => ask(|request| change_scope(request, |scope| {
-            // As a server that takes the last of two parameters reads `x&user_id=y`.
+            // Like a server that takes the last of two parameters for `x&user_id=y`.
             let id = scope.id.as_str().to_owned();
             if let Some((_, last)) = id.split_once("&user_id=") {
                 change_id(scope, last);
@@ -129,7 +129,7 @@ fn cut(scope: &mut Scope, bytes: usize) {
     change_id(scope, id.get(..end).unwrap_or_default());
 }
 
-/// Facts of the scopes that fit, behind those of the answer.
+/// Appends the facts of matching scopes to the answer.
 async fn with_those_of(
     memory: &Memory,
     request: Request,

@@ -111,7 +111,7 @@ async fn cuts_the_best(_memory: &Memory, request: Request, next: Next<'_>) -> Re
     Ok(reply)
 }
 
-/// The answer, filtered by what its score and the threshold are.
+/// Keeps the facts that `keeps` accepts, given score and threshold.
 async fn filtered(request: Request, next: Next<'_>, keeps: fn(f64, f64) -> bool) -> Result<Reply> {
     let threshold = match &request {
         Request::Recall { query, .. } => query.threshold,

@@ -1,4 +1,4 @@
-//! CLO: what closing loses, and what it does to others.
+//! CLO: what closing loses, and its effects on others.
 
 use memory_core::{Error, ErrorKind, Provider, Reply, Request, Result, SetOutcome};
 

@@ -271,7 +271,7 @@ async fn counts_what_is_cut(_: &Memory, request: Request, next: Next<'_>) -> Res
     Ok(Reply::Search(results))
 }
 
-/// Changes the hits of a handle that was opened with caches as small as can be.
+/// Changes the hits of a handle that was opened with the smallest possible caches.
 async fn with_small_caches(
     memory: &Memory,
     request: Request,

@@ -235,7 +235,7 @@ async fn cut_before_order(_: &Memory, request: Request, next: Next<'_>) -> Resul
     }
     let mut results = kv(&next)?.search(&scope, query.clone().with_top_k(100)).await?;
     let positive = results.hits.partition_point(|hit| hit.score > 0.0);
-    // The last by key stand for the nearest.
+    // The last by key take the place of the nearest.
     let excess = results.hits.len().saturating_sub(query.top_k);
     let end = (positive + excess).min(results.hits.len());
     results.hits.drain(positive..end);

@@ -1,4 +1,4 @@
-//! Tables of the host that agents reach, or that are no host's.
+//! Tables of the host that agents can reach, or that do not belong to the host.
 
 use memory_core::sql::SqlScopesQuery;
 use memory_core::{EraseTarget, Error, ErrorKind, Reply, Request, ScopeKind};

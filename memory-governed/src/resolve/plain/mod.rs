@@ -65,7 +65,7 @@ pub(super) fn states_plainly(
         if operation == Operation::Resolve {
             unread(&mut tokens, |token| is_word(token, INVALIDATES));
         } else if is_named || is_topic {
-            // What is done was carried out, not withdrawn.
+            // Work that was done was carried out, not withdrawn.
             let said = tokens.iter().position(|token| is_word(token, INVALIDATES)).unwrap_or(tokens.len());
             unread(tokens.get_mut(..said).unwrap_or_default(), |token| {
                 [ENDED, ENDING, ENDS_NOW, "closing"].iter().any(|list| is_word(token, list))
@@ -105,7 +105,7 @@ pub(super) fn states_plainly(
     if has_ended { Ok(()) } else { Err(Unclear::At(Place::Before)) }
 }
 
-/// Makes the tokens that fit understood no more.
+/// Marks the matching tokens as not understood.
 fn unread(tokens: &mut [Token], fits: impl Fn(&Token) -> bool) {
     tokens.iter_mut().filter(|token| fits(token)).for_each(|token| *token = Token::Odd);
 }
@@ -233,7 +233,7 @@ fn core(tokens: &[Token]) -> Option<Said> {
     })
 }
 
-/// Past words before a statement that change nothing of it.
+/// Skips words before a statement that do not change it.
 fn lead(tokens: &[Token]) -> Option<&[Token]> {
     let past = |rest| Some(past_mark(rest));
     match tokens {
@@ -271,7 +271,7 @@ fn lead(tokens: &[Token]) -> Option<&[Token]> {
     take(rest, "that").or_else(|| past(rest))
 }
 
-/// Past the name of the row: "the issue ID", "the ID issue".
+/// Skips the name of the row: "the issue ID", "the ID issue".
 fn subject(tokens: &[Token]) -> Option<&[Token]> {
     let [Token::Name, rest @ ..] = skip(skip(tokens, ARTICLES), KINDS) else { return None };
     Some(skip(rest, KINDS))
@@ -414,7 +414,7 @@ fn tail_of(word: &str, rest: &[Token], past: bool) -> bool {
     }
 }
 
-/// Whether a noun phrase, and then a tail follow.
+/// Whether a noun phrase and then a tail follow.
 fn after_phrase(tokens: &[Token], past: bool) -> bool {
     let (phrase, rest) = piece(tokens);
     is_phrase(phrase) && tail(rest, past)
@@ -565,7 +565,7 @@ pub(super) fn is_quiet_text(text: &str) -> bool {
     matches!(sentences(text).as_slice(), [one] if is_quiet(&one.tokens))
 }
 
-/// Whether nothing follows but when, and in which change or place of all: "now", "again in build 42", "to production".
+/// Whether only a time, a change or a place follows: "now", "again in build 42", "to production".
 fn is_quiet(tokens: &[Token]) -> bool {
     let rest = skip(skip(tokens, "it that"), ADVERBS);
     let rest = skip(rest, "again");
@@ -578,7 +578,7 @@ fn is_quiet(tokens: &[Token]) -> bool {
     }
 }
 
-/// Whether no word may change the meaning, and all of it is understood to be words.
+/// Whether no word may change the meaning, and everything is recognized as words.
 fn is_calm(tokens: &[Token]) -> bool {
     let again = |at: usize| {
         let beside = |at: Option<usize>| {

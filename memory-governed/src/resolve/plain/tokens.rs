@@ -33,7 +33,7 @@ pub(in crate::resolve) struct Sentence {
 
 /// Marks that end a sentence, in any script.
 const ENDS: &str = "!;\n。।։";
-/// Marks that mean nothing: emphasis, and that it is good news.
+/// Marks without meaning: emphasis and good news.
 const BLANK: &str = "*`✅✔☑🎉👍\u{fe0f}";
 /// What no longer happens to something that works.
 const FAILS: [&str; 14] = [
@@ -103,7 +103,7 @@ pub(in crate::resolve) fn sentences(text: &str) -> Vec<Sentence> {
     found
 }
 
-/// The text with `#1` for each link: a reference, whose marks say nothing.
+/// The text with `#1` for each link: a reference, whose marks mean nothing.
 fn without_links(text: &str) -> String {
     let link = |piece: &str| piece.starts_with("https://") || piece.starts_with("http://");
     let ends = |c: char| c.is_whitespace() || "(),;<>".contains(c);
@@ -213,7 +213,7 @@ pub(in crate::resolve) fn is_reference(word: &str) -> bool {
     has_digit && (word.starts_with('#') || is_hash || is_version)
 }
 
-/// Past what names a change: "PR 12", "the latest build", "main", "#12", a hash or a version.
+/// Skips what names a change: "PR 12", "the latest build", "main", "#12", a hash or a version.
 pub(in crate::resolve) fn change(tokens: &[Token]) -> Option<&[Token]> {
     let named = skip(tokens, LATEST);
     let noun = take(named, CHANGES);
@@ -261,18 +261,18 @@ pub(in crate::resolve) fn word(tokens: &[Token]) -> &str {
     }
 }
 
-/// Past the first token if it is one of these words.
+/// The tokens after the first, if that is one of these words.
 pub(in crate::resolve) fn take<'a>(tokens: &'a [Token], list: &str) -> Option<&'a [Token]> {
     tokens.split_first().filter(|(first, _)| is_word(first, list)).map(|(_, rest)| rest)
 }
 
-/// Past all of these words.
+/// Skips all of these words.
 pub(in crate::resolve) fn skip<'a>(tokens: &'a [Token], list: &str) -> &'a [Token] {
     let end = tokens.iter().position(|token| !is_word(token, list)).unwrap_or(tokens.len());
     tokens.get(end..).unwrap_or_default()
 }
 
-/// Past a comma, a dash or a colon.
+/// Skips a comma, a dash or a colon.
 pub(in crate::resolve) fn past_mark(tokens: &[Token]) -> &[Token] {
     match tokens {
         [Token::Comma | Token::Dash | Token::Colon, rest @ ..] => rest,

@@ -1,4 +1,4 @@
-//! The words of a plain statement of an end. `plain` reads them. What is in none of them is not understood.
+//! The words of a plain statement of an end. `plain` reads them; words in none of the lists are not understood.
 
 /// Words for a row that has ended: "is resolved".
 pub(in crate::resolve) const ENDED: &str = "resolved closed fixed done complete completed finished solved invalidated superseded lifted dropped \
@@ -6,9 +6,9 @@ pub(in crate::resolve) const ENDED: &str = "resolved closed fixed done complete 
 /// Words for what somebody did to end it: "fixed it".
 pub(in crate::resolve) const ENDING: &str = "resolved closed fixed completed finished solved invalidated lifted dropped revoked withdrew retired \
      rescinded";
-/// The same of a change: "this fixes it".
+/// The same for a change: "this fixes it".
 pub(in crate::resolve) const ENDS_NOW: &str = "resolves closes fixes completes finishes solves invalidates";
-/// Those of them that may end a constraint or decision but not an issue: "dropped" may mean given up.
+/// Those that may end a constraint or decision but not an issue: "dropped" may mean given up.
 pub(in crate::resolve) const INVALIDATES: &str =
     "invalidated superseded lifted dropped revoked withdrawn withdrew retired rescinded invalidates";
 /// Words for something next to the row that is finished.
@@ -19,14 +19,14 @@ pub(in crate::resolve) const KINDS: &str =
 /// What a row may be about, and rows themselves.
 pub(in crate::resolve) const ROWS: &str = "issue issues bug bugs blocker blockers problem problems ticket tickets incident incidents outage outages \
      failure failures error errors crash crashes leak leaks";
-/// Further words for what goes wrong.
+/// More words for what goes wrong.
 pub(in crate::resolve) const FAULTS: &str =
     "timeout timeouts latency lag alert alerts warning warnings complaint complaints load";
-/// Things that a fault does on its own: "the errors increased", "the problem moved".
+/// What a fault may do on its own: "the errors increased", "the problem moved".
 pub(in crate::resolve) const MOVES: &str = "added changed created enabled extended increased introduced moved raised rebooted restarted split swapped switched";
 /// Things that are still in progress while running.
 pub(in crate::resolve) const CHECKS: &str = "test tests check checks ci suite pipeline job jobs review";
-/// What has ended something nowhere yet, or not for good.
+/// Where something has not ended yet, or not for good.
 pub(in crate::resolve) const NOT_YET: &str = "staging local dev demo mock mocks draft experimental beta canary sandbox design old previous bot stale fork";
 /// Gerunds of work whose past does not end in "ed".
 pub(in crate::resolve) const GERUNDS: &str = "running rerunning making putting setting building rebuilding writing rewriting using splitting \
@@ -42,7 +42,7 @@ pub(in crate::resolve) const PEOPLE: &str = "i we they he she you";
 pub(in crate::resolve) const HAVE: &str = "have has i've we've they've he's she's";
 /// What was named before.
 pub(in crate::resolve) const IT: &str = "it this that which";
-/// How completely, or when until now: they change nothing.
+/// How completely, or until when: they change nothing.
 pub(in crate::resolve) const ADVERBS: &str = "now finally already completely fully entirely totally just also indeed hereby successfully properly \
      correctly permanently officially definitely certainly 100% today yesterday earlier recently too meanwhile";
 /// Words that start a sentence and do not affect what follows.
@@ -60,7 +60,7 @@ pub(in crate::resolve) const CHANGES: &str =
     "commit pr mr build version release revision rev changeset patch hotfix deploy deployment merge";
 pub(in crate::resolve) const BRANCHES: &str = "main master trunk production prod";
 pub(in crate::resolve) const LATEST: &str = "the this our latest current last newest new today's yesterday's";
-/// How something is that works.
+/// Words for something that works.
 pub(in crate::resolve) const SOUND: &str =
     "up green healthy stable good fine clean live running working passing ok okay empty fast warm";
 /// Verbs of proof, singular and plural.
@@ -79,10 +79,10 @@ pub(in crate::resolve) const WORKED: &str = "added adjusted applied bumped cache
      reduced refactored reinstalled released renamed repaired ran rerun reran resolved restarted retested reviewed rewrote rotated scaled \
      shipped solved split swapped switched tagged tested traced tuned updated upgraded validated verified warmed watched wired wrapped \
      wrote written";
-/// Further words of a report of work, where no row is named.
+/// More words of a report of work, where no row is named.
 pub(in crate::resolve) const REPORTED: &str = "authored clean consolidated decreased deleted disabled dropped green moved now pass passes removed \
      replaced restored";
-/// Words that introduce by what means.
+/// Words that introduce the means.
 pub(in crate::resolve) const MEANS: &str = "by with via using through";
 /// Last words of the means by which somebody did it. None expresses a doubt, an open part or a date.
 pub(in crate::resolve) const KNOWN_MEANS: &str = "parser logic code script config configuration setting settings index cache driver library \

@@ -17,18 +17,18 @@ const MAX_COPY: u64 = 8 * MAX_BYTES;
 const HEAD: u64 = 32;
 /// How often to retry a copy while the writer keeps restarting the log.
 const TRIES: usize = 5;
-/// How many names of folders are tried.
+/// How many folder names are tried.
 const NAMES: usize = 100;
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A new folder for its owner only, in that for temporary files, with copies of files of another program; gone when this is
-/// dropped.
+/// A new folder for its owner only, inside the temporary folder, with copies of another program's files; removed when
+/// this is dropped.
 #[derive(Debug)]
 pub struct PrivateFolder(PathBuf);
 
 impl PrivateFolder {
     /// # Errors
-    /// `unavailable` where none can be made.
+    /// `unavailable` if none can be created.
     pub fn new() -> Result<Self> {
         private().map(Self)
     }
@@ -115,7 +115,7 @@ impl Copied {
     }
 }
 
-/// A new folder for its owner only, under its real name: SQLite is to follow no link.
+/// A new folder for its owner only, under its real name, because SQLite must follow no link.
 fn private() -> Result<PathBuf> {
     let parent = fs::canonicalize(std::env::temp_dir()).map_err(no_room)?;
     let mut made = fs::DirBuilder::new();

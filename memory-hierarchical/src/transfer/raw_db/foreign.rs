@@ -20,7 +20,7 @@ use crate::transfer::json::has_long_integer;
 
 /// Longest value that is read.
 const MAX_CELL: i32 = 64 << 20;
-/// How long a writer of the file is waited for.
+/// How long to wait for a writer of the file.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a row costs in addition to its bytes, so that empty ones are limited too.
 const ROW_COST: u64 = 64;
@@ -44,7 +44,7 @@ pub struct Foreign {
     pub(crate) connection: Connection,
     /// Its length and time, if it is read without locks.
     still: Option<(PathBuf, u64, Option<SystemTime>)>,
-    /// What is read in its place; dropped after the connection.
+    /// The copy that is read instead; dropped after the connection.
     copied: Option<Copied>,
 }
 
@@ -172,7 +172,7 @@ pub(crate) fn columns(connection: &Connection, table: &str) -> Result<Option<Vec
     rows.collect::<rusqlite::Result<_>>().map(Some).map_err(sql)
 }
 
-/// The values of a row by place. What is of another type is a fault of the row, not of the file.
+/// The values of a row by place. A value of another type is a fault of the row, not of the file.
 pub(crate) struct Cells<'a, 'b> {
     row: &'a rusqlite::Row<'b>,
     names: &'a [&'static str],

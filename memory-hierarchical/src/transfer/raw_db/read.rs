@@ -126,7 +126,7 @@ pub(crate) fn read_rows(foreign: &Foreign, agent: &Agent, repeated: bool) -> Res
     Ok(found)
 }
 
-/// Whose memory an id is: semantic or not; this agent's or not.
+/// Whose memory an id is, and of which kind: semantic or not, this agent's or not.
 type Known = HashMap<String, (bool, bool)>;
 
 /// The ends of an edge.
@@ -183,7 +183,7 @@ fn ends(kind: EdgeKind, source: &str, target: &str, known: &Known) -> std::resul
         {
             Ok(())
         }
-        // The original counts an edge to the agent of its source.
+        // The original attributes an edge to the agent of its source.
         (Some((_, false)), _) => Err((Why::Foreign, what())),
         _ => Err((Why::Orphan, what())),
     }

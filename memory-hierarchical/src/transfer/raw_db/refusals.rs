@@ -15,7 +15,7 @@ pub enum Why {
     Orphan,
     /// It is an edge, and another of its kind joins the same two memories.
     Repeated,
-    /// It is an edge of a circle of memories that supersede each other.
+    /// It is an edge in a circle of memories that supersede each other.
     Circle,
     /// Its id belongs to another memory or entry with different content, earlier in the file or in the store.
     Taken,

@@ -187,7 +187,7 @@ pub fn hold_raw_db(path: &Path) -> Result<Held> {
         {
             Err(in_use("it is locked").with_source(error))
         }
-        // What cannot be locked is not a database, or one that nobody can write.
+        // What cannot be locked is not a database, or is one that nobody can write.
         locked => Ok(Held { _connection: locked.ok() }),
     }
 }

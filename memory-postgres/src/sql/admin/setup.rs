@@ -36,8 +36,8 @@ pub struct Exposure {
     pub shows: String,
 }
 
-/// Sets up the database. Safe to call concurrently.
-/// The server's errors; `forbidden` if the administrator may not create schemas or roles.
+/// Sets up the database. Safe to call concurrently. Fails with the server's errors; `forbidden` if the administrator
+/// may not create schemas or roles.
 pub(crate) async fn prepare(admin: &Admin, shared: &[String]) -> Result<Found> {
     let mut connection = admin.connections.take().await?;
     let digest = digest(&version(&connection).await?);
@@ -81,8 +81,7 @@ pub(crate) struct Look {
     pub(crate) exposures: Vec<Exposure>,
 }
 
-/// Inspects the database without changing it.
-/// The server's errors; `corrupt` if a newer version set it up.
+/// Inspects the database without changing it. Fails with the server's errors; `corrupt` if a newer version set it up.
 pub(crate) async fn look(connections: &Connections) -> Result<Look> {
     let connection = connections.take().await?;
     let is_ready =

@@ -132,9 +132,8 @@ impl<'s> Exchange<'s> {
         }
     }
 
-    /// Sends what was written, and receives pending answers.
-    /// The session is lost. An error among the pending answers also counts as lost, since the session's state is
-    /// unknown.
+    /// Sends what was written, and receives pending answers. Fails if the session is lost; an error among the pending
+    /// answers counts as that, since the session's state is then unknown.
     pub(crate) async fn send(&mut self) -> Result<(), Broken> {
         let flush = self.session.flush();
         match tokio::time::timeout_at(self.deadline + Duration::from_secs(1), flush).await {

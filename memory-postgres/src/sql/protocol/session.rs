@@ -285,8 +285,7 @@ impl Session {
         frontend::terminate(&mut self.outgoing);
     }
 
-    /// Sends the buffered requests.
-    /// The connection broke, or a message is too large.
+    /// Sends the buffered requests. Fails if the connection broke or a message is too large.
     pub(crate) async fn flush(&mut self) -> Result<(), Lost> {
         if let Some(error) = self.unsendable.take() {
             return Err(Lost::Broken(error));
@@ -327,8 +326,7 @@ impl Session {
     }
 
     /// The next message. Rows longer than `longest` bytes are discarded while they arrive. May be dropped and called
-    /// again.
-    /// The connection broke, or the server violated the protocol.
+    /// again. Fails if the connection broke or the server violated the protocol.
     pub(crate) async fn next(&mut self, longest: usize) -> Result<Reply, Lost> {
         loop {
             if let Some(reply) = self.take(longest)? {
@@ -344,8 +342,8 @@ impl Session {
         }
     }
 
-    /// A complete message, if one has arrived. Rows longer than `longest` bytes are discarded.
-    /// The server violated the protocol.
+    /// A complete message, if one has arrived. Rows longer than `longest` bytes are discarded. Fails if the server
+    /// violated the protocol.
     pub(crate) fn take(&mut self, longest: usize) -> Result<Option<Reply>, Lost> {
         if self.skip > 0 {
             let gone = self.skip.min(self.incoming.len());

@@ -117,8 +117,7 @@ struct Types {
     are_parsed: bool,
 }
 
-/// Runs the statement.
-/// The engine's refusal; the session's transaction has then failed.
+/// Runs the statement. Fails with the engine's refusal; the session's transaction has then failed too.
 pub(crate) async fn run(
     exchange: &mut Exchange<'_>,
     parameter_types: &ParameterTypes,
@@ -287,7 +286,7 @@ struct Begun {
     known: Option<i64>,
 }
 
-/// Sends the start, and has it fail, or the statement, unless the scope's definitions have this number.
+/// Sends the start; it, or the statement, fails unless the scope's definitions have this number.
 fn begin(session: &mut Session, start: &Start, definitions: Option<i64>) -> Begun {
     let number = |number: i64| Some(number.to_string().into_bytes());
     let mut begun = match start {

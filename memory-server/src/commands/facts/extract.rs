@@ -1,4 +1,4 @@
-//! `extract`: the language model of `memory.toml` draws facts from what was said.
+//! `extract`: the language model of `memory.toml` extracts facts from what was said.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ pub(crate) async fn extract(context: &Context, args: ExtractArgs, out: &mut Out)
     })
 }
 
-/// Draws facts once, or until nothing waits. Returns whether it was interrupted.
+/// Extracts facts once, or until nothing waits. Returns whether it was interrupted.
 async fn drawn(
     context: &Context,
     opened: &Opened,
@@ -200,7 +200,7 @@ fn tell_spent(out: &mut Out, spent: Spent) -> Result<(), Failure> {
     ))
 }
 
-/// Draws facts from one scope until nothing waits there for now.
+/// Extracts facts from one scope until nothing waits there for now.
 ///
 /// # Errors
 /// Those of [`ExtractionQueue::step`]; the last error if several turns in a row were set aside.

@@ -29,11 +29,11 @@ pub struct HttpSection {
     /// How long a request may take until its answer begins, and how long its client may take nothing of it, in milliseconds:
     /// 100 ms to one hour. Default: 2 minutes.
     pub request_timeout_ms: u64,
-    /// JWT of an identity provider, which are accepted beside tokens. Default: none are.
+    /// JWTs of an identity provider, accepted in addition to tokens. Default: none.
     pub jwt: Option<JwtSection>,
 }
 
-/// `[http.jwt]`: whose JWT are accepted, and what they allow. Each speaks for one agent of one tenant.
+/// `[http.jwt]`: whose JWTs are accepted, and what they allow. Each speaks for one agent of one tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -52,7 +52,7 @@ pub struct JwtSection {
     pub agent_claim: String,
     /// The claim that names the user. Default: none, and no user's memory is reached.
     pub user_claim: Option<String>,
-    /// The claim that lists kinds of scope, as an array or with spaces between. Default: none.
+    /// The claim that lists kinds of scope, as an array or separated by spaces. Default: none.
     pub scopes_claim: Option<String>,
     /// The claim that lists operations. Default: none.
     pub ops_claim: Option<String>,

@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for ChatSection {
 pub struct RecallSection {
     /// The parameters of BM25. Default: those that suit the mean length of turns.
     pub bm25: Option<Bm25Section>,
-    /// Whether and how facts are drawn from what was said.
+    /// Whether and how facts are extracted from what was said.
     pub extract: ExtractSection,
 }
 
@@ -84,7 +84,7 @@ impl Bm25Section {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ExtractSection {
-    /// Whether `memory serve` draws facts in the background. Default: no.
+    /// Whether `memory serve` extracts facts in the background. Default: no.
     pub enabled: bool,
     /// How many turns the model is given at once: 1 to 100. Default: 20.
     pub batch: usize,

@@ -168,7 +168,7 @@ impl MemoryTool {
     /// Policy, limits and [`MemoryTool::with_denied`] apply as for a call of the tool. Nothing is audited.
     ///
     /// # Errors
-    /// The operation's; `invalid_argument` for malformed input; `scope_denied` by policy.
+    /// The operation's errors; `invalid_argument` for malformed input; `scope_denied` by policy.
     pub async fn state(&self, op: StateOp, fields: &str) -> Result<String> {
         let limit = self.policy.max_input_bytes;
         if fields.len() > limit {

@@ -247,7 +247,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
-/// What each type of column stores if nothing else ran with the same text.
+/// What each column type stores if nothing else has run with the same text.
 async fn alone(cx: &Cx) -> CaseResult<Vec<(&'static str, Vec<Vec<SqlValue>>)>> {
     let mut all = Vec::new();
     for (declared, alias) in [("TEXT", "alone_t"), ("NUMERIC", "alone_n"), ("DOUBLE PRECISION", "alone_d")] {
@@ -264,7 +264,7 @@ async fn create(db: &Database<'_>, declared: &str) -> CaseResult {
     Ok(())
 }
 
-/// What the table holds after every statement that may depend on the type of its column; the alias tells texts apart.
+/// The table's contents after every statement that may depend on its column's type; the alias makes the texts differ.
 async fn stored(db: &Database<'_>, alias: &str) -> CaseResult<Vec<Vec<SqlValue>>> {
     db.exec("DELETE FROM pt").await?;
     let insert = format!("INSERT INTO pt AS {alias} (n, c) VALUES (?, ?)");

@@ -1,4 +1,4 @@
-//! SQL-10: what the engine's operators and functions return, also where a backend has its own in their place.
+//! SQL-10: what the engine's operators and functions return, including where a backend replaces them with its own.
 
 use memory_core::sql::SqlValue;
 use memory_core::{ErrorKind, SqlDialect};

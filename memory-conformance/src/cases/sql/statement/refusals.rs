@@ -1,4 +1,4 @@
-//! REF: what no statement may do, and the errors for it.
+//! REF: what no statement may do, and the resulting errors.
 
 use memory_core::sql::SqlValue;
 use memory_core::{Error, ErrorKind};
