@@ -75,7 +75,7 @@ def converse(memory, words):
     from anthropic import Anthropic
 
     runner = Anthropic().beta.messages.tool_runner(
-        model="claude-sonnet-4-5", max_tokens=2048, tools=[memory],
+        model="claude-sonnet-5-5", max_tokens=2048, tools=[memory],
         messages=[{"role": "user", "content": words}], betas=["context-management-2025-06-27"])
     for block in runner.until_done().content:
         if block.type == "text":

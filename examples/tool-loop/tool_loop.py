@@ -21,7 +21,7 @@ def converse(client, words):
     turns = [{"role": "user", "content": words}]
     with Tools("--agent", "ann", "--user", "ada") as memory:
         while True:
-            answer = client.responses.create(model="gpt-5", input=turns, tools=memory.schemas("openai"))
+            answer = client.responses.create(model="gpt-6.2-sol", input=turns, tools=memory.schemas("openai"))
             turns += answer.output
             calls = [item for item in answer.output if item.type == "function_call"]
             if not calls:
