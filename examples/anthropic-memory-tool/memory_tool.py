@@ -1,67 +1,33 @@
 #!/usr/bin/env python3
 """Claude's memory tool (`memory_20250818`), kept by the command `memory`.
 
-    pip install anthropic
-    python3 memory_tool.py            # every command once, without a model
-    python3 memory_tool.py "Remember that I like coffee"      # a conversation; needs ANTHROPIC_API_KEY
+    pip install anthropic ./clients/python
+    python3 examples/anthropic-memory-tool/memory_tool.py      # every command once, without a model
+    python3 examples/anthropic-memory-tool/memory_tool.py "Remember that I like coffee"      # needs ANTHROPIC_API_KEY
 
-`MemoryFiles` is what a program needs: it starts `memory serve --tools files` and hands each command on to it. The store is
-the one of `memory config`; MEMORY_URL names another.
+`MemoryFiles` is what a program needs. The command `memory` must be on the path; the store is the one of `memory config`, and
+MEMORY_URL names another.
 """
 
-import itertools
-import json
-import subprocess
 import sys
-import threading
 
 from anthropic.lib.tools import ToolError
 from anthropic.tools.memory import BetaAbstractMemoryTool
-
-PROTOCOL = "2025-06-18"
+from memory_client.tools import Tools
 
 
 class MemoryFiles(BetaAbstractMemoryTool):
-    """The files of an agent. Threads may share it; close it at the end."""
+    """The files of an agent."""
 
-    def __init__(self, agent, *options, program="memory"):
+    def __init__(self, tools):
         super().__init__()
-        self._server = subprocess.Popen(
-            [program, "serve", "--tools", "files", "--agent", agent, *options],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
-        self._ids, self._lock = itertools.count(1), threading.Lock()
-        self._request("initialize", {"protocolVersion": PROTOCOL, "capabilities": {},
-                                     "clientInfo": {"name": "anthropic-memory-tool", "version": "1"}})
-        self._send({"method": "notifications/initialized"})
-
-    def close(self):
-        self._server.stdin.close()
-        self._server.wait(timeout=10)
-        self._server.stdout.close()
-
-    def _send(self, message):
-        self._server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        self._server.stdin.flush()
-
-    def _request(self, method, params):
-        with self._lock:
-            number = next(self._ids)
-            self._send({"id": number, "method": method, "params": params})
-            for line in self._server.stdout:
-                message = json.loads(line)
-                if message.get("id") == number and "method" not in message:
-                    if "error" in message:
-                        raise RuntimeError(message["error"]["message"])
-                    return message["result"]
-        raise RuntimeError("`memory serve` has ended; its last words are on standard error")
+        self._tools = tools
 
     def execute(self, command):
-        arguments = command.model_dump(exclude_none=True)
-        result = self._request("tools/call", {"name": "memory_files", "arguments": arguments})
-        text = result["content"][0]["text"]
-        if result["isError"]:
-            raise ToolError(text)
-        return text
+        answer = self._tools.call("memory_files", command.model_dump(exclude_none=True))
+        if answer.is_error:
+            raise ToolError(answer.text)
+        return answer.text
 
     view = create = str_replace = insert = delete = rename = execute
 
@@ -109,7 +75,7 @@ def converse(memory, words):
     from anthropic import Anthropic
 
     runner = Anthropic().beta.messages.tool_runner(
-        model="claude-sonnet-4-5", max_tokens=2048, tools=[memory],
+        model="claude-sonnet-5-5", max_tokens=2048, tools=[memory],
         messages=[{"role": "user", "content": words}], betas=["context-management-2025-06-27"])
     for block in runner.until_done().content:
         if block.type == "text":
@@ -117,8 +83,6 @@ def converse(memory, words):
 
 
 if __name__ == "__main__":
-    memory = MemoryFiles("claude", "--user", "ada")
-    try:
+    with Tools("--tools", "files", "--agent", "claude", "--user", "ada") as tools:
+        memory = MemoryFiles(tools)
         converse(memory, sys.argv[1]) if len(sys.argv) > 1 else each_command_once(memory)
-    finally:
-        memory.close()

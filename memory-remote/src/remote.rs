@@ -91,7 +91,15 @@ impl Remote {
         let call = self.authorized(Call::new(Method::Get, &url)?.timeout(self.options.timeout()))?;
         let reply = self.http.exchange(call).await?;
         if !reply.is_success() {
-            return Err(error_of(&reply));
+            let error = error_of(&reply);
+            // What the server says to do is for who writes requests.
+            return Err(if self.credential.is_none() && error.kind() == ErrorKind::Unauthenticated {
+                Error::unauthenticated(
+                    "the server asks for a token; say where it is, as `?api_key=env:MEMORY_TOKEN` at the end of the URL",
+                )
+            } else {
+                error
+            });
         }
         let Served { provider, mut capabilities } = reply.trusted_json()?;
         // A live handle, and tables of the host, do not cross.

@@ -14,6 +14,7 @@ const TOOLS: &[&str] = &[
     "anthropic==2.14.0",
     "langgraph-checkpoint==4.3.2",
     "mypy==2.4.1",
+    "openai==3.57.0",
     "pytest==8.4.2",
     "pytest-asyncio==1.5.0",
     "pytest-mock==3.17.0",

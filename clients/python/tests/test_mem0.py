@@ -171,6 +171,15 @@ def test_the_calls_of_the_hosted_client(client, scope):
     assert memory.get_all(filters=ADA)["count"] == 0
 
 
+def test_arguments_of_earlier_hosted_clients_change_nothing(client, scope):
+    memory = MemoryClient(client=client, scope=scope)
+    memory.add("tea", user_id="ada", version="v2", output_format="v1.1", async_mode=False)
+    assert memory.get_all(user_id="ada", version="v2", output_format="v1.1")["count"] == 1
+    assert len(memory.search("tea", version="v2", filters=ADA)["results"]) == 1
+    with pytest.raises(TypeError, match="custom_categories"):
+        memory.add("tea", user_id="ada", custom_categories=[{"drinks": "what they drink"}])
+
+
 def test_whose_a_memory_is_may_be_among_the_filters_of_the_hosted_client(client, scope):
     memory = MemoryClient(client=client, scope=scope)
 
@@ -204,7 +213,11 @@ def test_whose_a_memory_is_may_be_among_the_filters_of_the_hosted_client(client,
 
 def test_a_search_for_none_finds_none_and_a_threshold_is_between_0_and_1(memory):
     memory.add("I like tea", user_id="ada")
-    assert memory.search("tea", top_k=0, filters=ADA) == {"results": []}
+    for found in (memory.search("tea", top_k=0, filters=ADA), memory.get_all(top_k=0, filters=ADA)):
+        assert found == {"results": []}
+    for call in (lambda: memory.search("tea", top_k=-1, filters=ADA), lambda: memory.get_all(top_k=-1, filters=ADA)):
+        with pytest.raises(ValueError, match="top_k is at least 0"):
+            call()
     assert memory.search("tea", limit=0, filters=ADA) == {"results": []}
     for threshold in (2, -0.1):
         with pytest.raises(ValueError, match="threshold"):

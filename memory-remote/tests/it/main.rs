@@ -66,6 +66,19 @@ async fn export(remote: &RemoteProvider) -> Error {
 }
 
 #[tokio::test]
+async fn a_url_without_a_token_is_told_where_to_name_it() {
+    let refused = r#"{"error":{"code":"unauthenticated","message":"a token is needed: send `Authorization: …`","retryable":false}}"#;
+    let server =
+        Server::start(move |_, _| reply(401, &[("Content-Type", "application/json")], refused.as_bytes()))
+            .await;
+    let (options, ids) = (RemoteOptions::new(server.url("")), Arc::new(CountingIds::default()));
+    let opened = memory_remote::open(options, server.policy(), Arc::new(FixedClock), ids).await;
+    let error = opened.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthenticated);
+    assert!(error.message().contains("?api_key=env:MEMORY_TOKEN"), "{error}");
+}
+
+#[tokio::test]
 async fn a_write_whose_reply_cannot_be_read_is_unknown() {
     for (what, body) in [("{}", "{}"), ("null", "null"), ("a list", "[]"), ("half", r#"{"entry":{"ke"#)] {
         let (server, remote) = answering(reply(200, &[], body.as_bytes())).await;

@@ -10,7 +10,7 @@ use crate::terminal::{Context, Exit, Failure, Global, Out};
 /// Memory for AI agents, from a terminal: key/value with versions and expiry, search by words and by
 /// meaning, an MCP server, and importers of real conversations.
 #[derive(Debug, Parser)]
-#[command(name = "memory", version, max_term_width = 100)]
+#[command(name = "memory", version, max_term_width = help::MAX_COLUMNS)]
 #[command(propagate_version = true, subcommand_required = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -335,7 +335,8 @@ mod tests {
 
     #[test]
     fn what_to_begin_with_can_be_typed() {
-        let lines = help::BEGIN.lines().filter_map(|line| line.trim().strip_prefix("memory "));
+        let begin = help::begin();
+        let lines = begin.lines().filter_map(|line| line.trim().strip_prefix("memory "));
         let typed: Vec<&str> = lines.map(|line| line.split("   ").next().unwrap()).collect();
         assert_eq!(typed.len(), 3);
         for line in typed {

@@ -4,16 +4,24 @@ use clap::Command;
 
 use crate::terminal::EXIT_CODES;
 
+/// Most columns that help takes.
+pub(crate) const MAX_COLUMNS: usize = 100;
+
 /// Shown to a person who types only the program's name.
-pub(crate) const BEGIN: &str = "\
+const BEGIN: &str = "\
 Memory for AI agents. Begin with one of these; they work as they stand:
 
-  memory add 'I live in Lisbon' --name Ada      remember what was said
-  memory recall 'where does Ada live'           find it again
-  memory init                                   write a configuration, and connect Claude, Cursor or VS Code
+  memory add 'I live in Lisbon' --name Ada    remember what was said
+  memory recall 'where does Ada live'         find it again
+  memory init                                 write memory.toml; connect Claude
 
-`memory shell` is a prompt for all commands, `memory demo` takes a tour, `memory --help` lists every command, and
+`memory shell` is a prompt for all commands, `memory demo` takes a tour, `memory --help` lists every command, and \
 `memory COMMAND --help` has examples.";
+
+/// What a person reads who types only the program's name, as wide as the terminal.
+pub(crate) fn begin() -> String {
+    wrapped(BEGIN, columns())
+}
 
 /// Commands by task. Each is in one group.
 pub(crate) const GROUPS: &[(&str, &[&str])] = &[
@@ -150,9 +158,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
 
 /// The command line with its help: commands by task, examples on each.
 pub(crate) fn with_help(mut command: Command) -> Command {
-    let groups = groups(&command);
+    let groups = wrapped(&groups(&command), columns());
+    let exit_codes = wrapped(EXIT_CODES, columns());
     command = command.help_template(format!(
-        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}\n\n{EXIT_CODES}\n"
+        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}\n\n{exit_codes}"
     ));
     for (path, examples) in EXAMPLES {
         let text = format!("Examples:\n  {}", examples.join("\n  "));
@@ -186,4 +195,66 @@ fn groups(command: &Command) -> String {
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
+}
+
+/// Columns for help: those of the terminal, else of `COLUMNS`, as for options.
+fn columns() -> usize {
+    let terminal = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+    let named = || std::env::var("COLUMNS").ok()?.parse().ok();
+    terminal
+        .or_else(named)
+        .filter(|columns| *columns > 0)
+        .map_or(MAX_COLUMNS, |columns| columns.min(MAX_COLUMNS))
+}
+
+/// The lines of a text, each within these columns. One of a list, where two spaces follow the name, goes on below what
+/// follows it; where that leaves no room for words, it stays as it is.
+fn wrapped(text: &str, columns: usize) -> String {
+    const ROOM: usize = 16;
+    let mut lines = String::with_capacity(text.len());
+    for line in text.lines() {
+        let start = line.len() - line.trim_start().len();
+        let about = line.get(start..).and_then(|rest| Some(rest.split_once("  ")?.1.trim_start().len()));
+        let indent = line.len() - about.unwrap_or(line.len());
+        let (head, about) = line.split_at(indent);
+        lines.push_str(head);
+        let mut column = indent;
+        for word in about.split_inclusive(' ') {
+            if column > indent && column + word.trim_end().len() > columns && indent + ROOM <= columns {
+                lines.truncate(lines.trim_end().len());
+                lines.push('\n');
+                lines.extend(std::iter::repeat_n(' ', indent));
+                column = indent;
+            }
+            lines.push_str(word);
+            column += word.len();
+        }
+        lines.push('\n');
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_of_help_is_wider_than_a_terminal() {
+        let command = crate::cli::command_line();
+        for columns in [60, 80, MAX_COLUMNS] {
+            for text in [groups(&command).as_str(), EXIT_CODES] {
+                let wrapped = wrapped(text, columns);
+                assert!(wrapped.lines().all(|line| line.chars().count() <= columns), "{columns}: {wrapped}");
+                let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+                assert_eq!(words(&wrapped), words(text));
+            }
+        }
+        assert!(wrapped(BEGIN, 80).lines().all(|line| line.len() <= 80));
+        assert_eq!(wrapped("  init  Write a file\n", 23), "  init  Write a file\n");
+        assert_eq!(
+            wrapped("  a  one two three four five six", 24),
+            "  a  one two three four\n     five six\n"
+        );
+        assert_eq!(wrapped("To begin:\n\n  x  y", 10), "To begin:\n\n  x  y\n");
+    }
 }

@@ -18,7 +18,7 @@ pub use self::command::command_line;
 #[must_use]
 pub fn main() -> ExitCode {
     if std::env::args_os().len() <= 1 {
-        terminal::note(help::BEGIN);
+        terminal::note(help::begin().trim_end());
         return ExitCode::from(Exit::Usage.code());
     }
     let exit = match parse::of_process() {

@@ -14,6 +14,8 @@ use super::records::FORMAT as EXPORT_FORMAT;
 
 /// How a snapshot begins.
 const SNAPSHOT: &[u8] = b"{\"memory_snapshot\":";
+/// Members that only files of an export of Claude have: conversations, memories, projects.
+const CLAUDE: [&str; 3] = ["chat_messages", "conversations_memory", "prompt_template"];
 /// How much of a file is examined.
 const HEAD_BYTES: u64 = 256 << 10;
 
@@ -132,7 +134,7 @@ fn array(head: &str) -> Option<Format> {
         Some(Format::Letta)
     } else if head.contains("\"mapping\"") {
         Some(Format::Chatgpt)
-    } else if head.contains("\"chat_messages\"") {
+    } else if CLAUDE.iter().any(|name| head.contains(&format!("\"{name}\""))) {
         Some(Format::Claude)
     } else if head.contains("\"dia_id\"") || head.contains("\"evidence\"") || head.contains("\"session_1\"") {
         Some(Format::Locomo)
@@ -170,7 +172,7 @@ fn line(line: &str) -> Option<Format> {
         Some(Format::Mem0)
     } else if has("mapping") {
         Some(Format::Chatgpt)
-    } else if has("chat_messages") {
+    } else if CLAUDE.iter().any(|name| has(name)) {
         Some(Format::Claude)
     } else if has("type") && (has("sessionId") || has("leafUuid") || has("parentUuid") || has("snapshot")) {
         Some(Format::ClaudeCode)
@@ -195,6 +197,9 @@ mod tests {
             (r#"{"messages":[]}"#, Some(Format::Jsonl)),
             ("\u{feff}[ {\"title\":\"x\",\"mapping\":{", Some(Format::Chatgpt)),
             (r#"[{"uuid":"c","name":"x","chat_messages":[{"uuid":"m","text":"x"#, Some(Format::Claude)),
+            (r#"[{"conversations_memory":"x","project_memories":{},"account_uuid":"a"}]"#, Some(Format::Claude)),
+            (r#"[{"uuid":"p","name":"x","prompt_template":"","docs":[{"content":"x"#, Some(Format::Claude)),
+            (r#"{"uuid":"p","name":"x","prompt_template":"","docs":[]}"#, Some(Format::Claude)),
             ("{\n  \"messages\": [\n    {\n", Some(Format::Jsonl)),
             (r#"[{"qa":[{"question":"?","evidence":["#, Some(Format::Locomo)),
             ("{\n \"conversation\": {\n \"session_1\": [", Some(Format::Locomo)),

@@ -15,7 +15,7 @@ pub(crate) enum Format {
     ClaudeCode,
     /// `conversations.json` of a ChatGPT data export
     Chatgpt,
-    /// `conversations.json` of a Claude data export
+    /// `conversations.json`, `memories.json` and `projects.json` of a Claude data export
     Claude,
     /// Agent files of Letta (`.af`): memory blocks and messages
     Letta,

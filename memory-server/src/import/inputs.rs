@@ -56,7 +56,7 @@ pub(crate) fn is_markdown(path: &Path) -> bool {
 fn ends(path: &Path, ending: &str) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(ending))
         || path.file_name().is_some_and(|name| ending.contains('.') && name == ending)
-        || ending == EXPORT && is_part_of_export(path)
+        || ending == EXPORT && (is_part_of_export(path) || is_beside_export(path))
 }
 
 /// `conversations-NNN.json`.
@@ -64,6 +64,18 @@ fn is_part_of_export(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let number = name.and_then(|name| name.strip_prefix("conversations-")?.strip_suffix(".json"));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// What an export of Claude has beside `conversations.json`: memories and projects, each in one file or in a folder of them.
+fn is_beside_export(path: &Path) -> bool {
+    const NAMES: [&str; 2] = ["memories", "projects"];
+    let is_named = |path: &Path| NAMES.iter().any(|name| path.file_name().is_some_and(|found| found == *name));
+    let Some(folder) = path.parent().filter(|_| path.extension().is_some_and(|ending| ending == "json")) else {
+        return false;
+    };
+    let has_export = |folder: &Path| folder.join(EXPORT).is_file();
+    is_named(&path.with_extension("")) && has_export(folder)
+        || is_named(folder) && folder.parent().is_some_and(has_export)
 }
 
 /// Every input that `paths` name, sorted by name. A folder stands for all files at any depth with one of these
@@ -198,6 +210,15 @@ mod tests {
         let unread = ["conversations-x.json", "b/notes.txt", "b/user.json"].len() + usize::from(cfg!(unix));
         assert_eq!(found.unread.count, unread as u64, "the link, too: {:?}", found.unread.first);
         assert!(inputs(&[folder.path().join("absent")], &["jsonl"]).is_err());
+        for within in ["projects", "b/projects"] {
+            std::fs::create_dir(folder.path().join(within)).unwrap();
+        }
+        for file in ["memories.json", "projects/p1.json", "b/memories.json", "b/projects/p1.json"] {
+            std::fs::write(folder.path().join(file), "{}").unwrap();
+        }
+        let found = inputs(&[folder.path().to_path_buf()], &[EXPORT]).unwrap();
+        let names: Vec<_> = found.files.iter().map(|input| input.name.as_str()).collect();
+        assert_eq!(names, ["conversations-000", "conversations", "memories", "projects/p1"]);
         #[cfg(unix)]
         for (bytes, name) in [(b"a\xff", "a%FF"), (b"a\xfe", "a%FE")] {
             let given: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(bytes);

@@ -19,6 +19,9 @@ use crate::terminal::{Context, Exit, Failure, Out, values};
 pub(crate) struct SqlArgs {
     /// A statement [default: read statements from standard input, each ended by `;`]
     statement: Option<String>,
+    /// More words, as of a statement without quotes
+    #[arg(hide = true, requires = "statement")]
+    words: Vec<String>,
     /// A value for the statement's next placeholder, as JSON: 7, '"text"', null, '{"$blob":"AP8="}', '[1,2]'
     #[arg(long = "arg", value_name = "JSON", requires = "statement")]
     args: Vec<String>,
@@ -59,6 +62,11 @@ impl SqlArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: SqlArgs, out: &mut Out) -> Result<Exit, Failure> {
+    if !args.words.is_empty() {
+        return Err(Failure::invalid(
+            "a statement is one argument; put it in quotes, as in `memory sql 'SELECT 1'`",
+        ));
+    }
     let timeout = args.timeout.as_deref().map(values::duration).transpose()?;
     if let Some(file) = &args.dump {
         let opened = context.open(Access::Read).await?;

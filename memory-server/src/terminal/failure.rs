@@ -198,7 +198,20 @@ impl std::fmt::Display for Failure {
                 }
                 Ok(())
             }
-            Self::File(what, error) => write!(f, "{what}: {error}"),
+            Self::File(what, error) => {
+                write!(f, "{what}: {error}")?;
+                match error.kind() {
+                    io::ErrorKind::NotFound => f.write_str("; check the path"),
+                    io::ErrorKind::PermissionDenied => {
+                        f.write_str("; check the permissions of the file and its folder")
+                    }
+                    io::ErrorKind::IsADirectory => f.write_str("; name a file in it"),
+                    io::ErrorKind::StorageFull => {
+                        f.write_str("; free some space, or name a file on another disk")
+                    }
+                    _ => Ok(()),
+                }
+            }
             Self::Output(error) => write!(f, "the output cannot be written: {error}"),
         }
     }
@@ -207,6 +220,18 @@ impl std::fmt::Display for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_read_or_written_says_what_to_do() {
+        for (kind, what_to_do) in [
+            (io::ErrorKind::NotFound, "; check the path"),
+            (io::ErrorKind::PermissionDenied, "; check the permissions of the file and its folder"),
+            (io::ErrorKind::IsADirectory, "; name a file in it"),
+        ] {
+            let text = Failure::File("x cannot be read".to_owned(), kind.into()).to_string();
+            assert!(text.starts_with("x cannot be read: ") && text.ends_with(what_to_do), "{text}");
+        }
+    }
 
     #[test]
     fn the_printed_table_lists_every_code() {

@@ -37,6 +37,8 @@ _ATTEMPTS = 5
 _UNSET: Any = object()
 _TIMES = ("created_at", "updated_at")
 _UNSERVED = ("memory", "hash", "categories", "keywords")
+# Of earlier clients of the hosted service; nothing here depends on them.
+_FORMER = ("async_mode", "output_format", "version")
 _OPERATORS = {"eq", "ne", "gt", "gte", "lt", "lte"}
 
 
@@ -125,8 +127,6 @@ class Memory:
     ) -> dict[str, Any]:
         """The oldest ``top_k`` memories, in the order in which they were added."""
         filters, top_k = _of_version_1(filters, top_k, kwargs)
-        if top_k < 1:
-            raise ValueError("top_k is at least 1")
         found: list[dict[str, Any]] = []
         cursor = None
         while len(found) < top_k:
@@ -502,6 +502,8 @@ def _of_version_1(
     chosen.update({name: given.pop(name) for name in _IDS if given.get(name) is not None})
     limit = given.pop("limit", None)
     top_k = top_k if limit is None else limit
+    if top_k < 0:
+        raise ValueError("top_k is at least 0")
     _none_left({name: value for name, value in given.items() if value is not None})
     if not _names_an_id(chosen):
         raise ValueError("filters must contain at least one of: user_id, agent_id, run_id")
@@ -520,7 +522,8 @@ def _given(options: Any, kwargs: dict[str, Any], *, but: str = "") -> dict[str, 
     """The options of the hosted client: a mapping, or an object of its own classes. None is as if it were not given, ``but``
     for one that it clears."""
     dumped = options.model_dump(exclude_unset=True) if hasattr(options, "model_dump") else dict(options or {})
-    return {name: value for name, value in {**dumped, **kwargs}.items() if value is not None or name == but}
+    given = {**dumped, **kwargs}
+    return {name: value for name, value in given.items() if name not in _FORMER and (value is not None or name == but)}
 
 
 def _whose(given: dict[str, Any]) -> dict[str, str]:

@@ -32,18 +32,18 @@ struct Conversation<'a> {
 #[serde(default)]
 struct Node<'a> {
     parent: Option<String>,
-    children: Vec<String>,
+    children: Option<Vec<String>>,
     #[serde(borrow)]
     message: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 struct Message<'a> {
-    author: Author,
+    author: Option<Author>,
     #[serde(default, borrow)]
     create_time: Option<&'a RawValue>,
     #[serde(borrow)]
-    content: Content<'a>,
+    content: Option<Content<'a>>,
     #[serde(default)]
     recipient: Option<String>,
     #[serde(default)]
@@ -149,7 +149,7 @@ fn newest_leaf<'a>(nodes: &'a HashMap<&'a str, Node<'a>>) -> Option<&'a str> {
     let mut id = *roots.first()?;
     let mut seen = HashSet::new();
     while seen.insert(id) {
-        match nodes.get(id).and_then(|node| node.children.last()).map(String::as_str) {
+        match nodes.get(id).and_then(|node| node.children.as_ref()?.last()).map(String::as_str) {
             Some(child) if nodes.contains_key(child) => id = child,
             _ => break,
         }
@@ -173,10 +173,14 @@ fn turn(
     let message: Message<'_> = serde_json::from_str(raw.get()).map_err(|error| json_complaint(&error))?;
     let metadata = message.metadata.as_ref();
     let hidden = metadata.and_then(|metadata| metadata.is_visually_hidden_from_conversation);
-    if !matches!(message.author.role.as_str(), "user" | "assistant") || hidden == Some(true) {
+    let (Some(Author { role }), Some(content), None | Some(false)) = (message.author, message.content, hidden)
+    else {
+        return Ok(Item::PassedOver);
+    };
+    if !matches!(role.as_str(), "user" | "assistant") {
         return Ok(Item::PassedOver);
     }
-    let text = said(&message)?;
+    let text = said(&content, message.recipient.as_deref().unwrap_or("all"))?;
     if text.is_empty() {
         return Ok(Item::PassedOver);
     }
@@ -196,8 +200,8 @@ fn turn(
         conversation: id.to_owned(),
         session: None,
         position: vec![format!("{depth:06}"), node.to_owned()],
-        speaker: message.author.role.clone(),
-        role: Some(message.author.role),
+        speaker: role.clone(),
+        role: Some(role),
         text,
         time,
         caption: None,
@@ -207,9 +211,7 @@ fn turn(
 
 /// Text of both sides, and tool calls in brief. Reasoning, tool output and context that the user did not type here are
 /// not turns.
-fn said(message: &Message<'_>) -> Result<String, String> {
-    let content = &message.content;
-    let recipient = message.recipient.as_deref().unwrap_or("all");
+fn said(content: &Content<'_>, recipient: &str) -> Result<String, String> {
     match content.content_type.as_str() {
         "text" | "multimodal_text" | "" => {}
         "code" => return Ok(content::tool_call(recipient, content.text.as_deref().unwrap_or_default())),
@@ -222,8 +224,34 @@ fn said(message: &Message<'_>) -> Result<String, String> {
             parts.push(part);
         }
     }
-    let text = parts.join("\n");
+    let text = without_marks(&parts.join("\n"));
     Ok(if recipient == "all" || text.is_empty() { text } else { content::tool_call(recipient, &text) })
+}
+
+/// A text as it was on the screen. Links and cards stand in it as marks: U+E200, a kind, U+E202 before each argument, U+E201. Of
+/// those with a name the name stays, of those that cite a source nothing.
+fn without_marks(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, (mark, after))) =
+        rest.split_once('\u{e200}').and_then(|(before, mark)| Some((before, mark.split_once('\u{e201}')?)))
+    {
+        shown.push_str(before);
+        let mut arguments = mark.split('\u{e202}');
+        match (arguments.next(), arguments.next()) {
+            // As a list: its kind, its name, what it is.
+            (Some("entity"), Some(entity)) => match serde_json::from_str::<Vec<String>>(entity) {
+                Ok(entity) => shown.push_str(entity.get(1).map_or("", String::as_str)),
+                Err(_) => shown.push_str(entity),
+            },
+            (Some("url" | "link_title"), Some(name)) => shown.push_str(name),
+            _ if after.starts_with(char::is_alphanumeric) => {}
+            _ => shown.truncate(shown.trim_end_matches(' ').len()),
+        }
+        rest = after;
+    }
+    shown.push_str(rest);
+    shown
 }
 
 #[cfg(test)]
@@ -288,5 +316,31 @@ mod tests {
             ["conversation 1", "conversation 2", "conversation 3", "conversation 4, message x"]
         );
         assert_eq!(found.turns.len(), 3);
+    }
+
+    #[test]
+    fn of_marks_for_links_and_cards_what_was_on_the_screen_stays() {
+        for (text, shown) in [
+            ("In \u{e200}entity\u{e202}[\"city\",\"Oslo\",\"Norway\"]\u{e201} there.", "In Oslo there."),
+            ("It rains \u{e200}cite\u{e202}turn0search0\u{e202}turn0search3\u{e201}. Often.", "It rains. Often."),
+            ("See \u{e200}url\u{e202}Visit\u{e202}https://x\u{e201}!\u{e200}i\u{e202}turn0image1\u{e201}", "See Visit!"),
+            ("a \u{e200}filecite\u{e202}turn0file1\u{e201}b \u{e200}entity\u{e202}plain\u{e201}", "a b plain"),
+            ("open \u{e200}cite", "open \u{e200}cite"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(without_marks(text), shown);
+        }
+        let marked = BRANCHED.replace("\"Oslo.\"", "\"Oslo. \u{e200}cite\u{e202}turn0search0\u{e201}\"");
+        assert_eq!(read(conversations(marked.as_bytes())).turns[2].text, "Oslo.\nBy train.");
+    }
+
+    #[test]
+    fn what_is_null_in_a_message_breaks_no_conversation() {
+        let text = BRANCHED
+            .replace(r#""parent":"n1","children":[]"#, r#""parent":"n1","children":null"#)
+            .replace(r#"{"role":"tool","name":"browser"}"#, "null")
+            .replace(r#""content":{"content_type":"text","parts":[""]}"#, r#""content":null"#);
+        let found = read(conversations(text.as_bytes()));
+        assert_eq!((found.broken.len(), found.turns.len()), (0, 3));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 
-use memory_core::{Json, Key, Metadata, NewEntry, SetOptions, Source};
+use memory_core::{Metadata, NewEntry};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -13,7 +13,7 @@ use super::content::{said, said_in_part};
 use super::elements::Unfolded;
 use super::item::{Item, json_complaint};
 use super::time;
-use super::turn::{Place, Turn, push_component};
+use super::turn::{Place, Turn, kept};
 
 /// Types of messages that the program sends in the user's name.
 const PROGRAM: [&str; 5] = ["user_message", "login", "heartbeat", "system_alert", "system_message"];
@@ -222,19 +222,11 @@ impl<'a> Agent<'a> {
 }
 
 fn entry(agent_key: &str, agent: &str, block: &Block) -> memory_core::Result<NewEntry> {
-    let mut key = "letta".to_owned();
-    for part in [agent_key, "blocks", &block.label] {
-        key.push('/');
-        push_component(&mut key, part);
-    }
     let mut metadata = Metadata::new().with("agent", agent).with("label", block.label.as_str());
     if let Some(description) = block.description.as_deref().filter(|text| !text.is_empty()) {
         metadata.insert("description", description);
     }
-    metadata.check()?;
-    let mut entry = NewEntry::new(Key::new(key)?, Json::string(&block.value));
-    entry.options = SetOptions::default().with_metadata(metadata).with_source(Source::new("import:letta")?);
-    Ok(entry)
+    kept("letta", &[agent_key, "blocks", &block.label], &block.value, metadata)
 }
 
 /// The texts of a message's parts: older servers wrap each part of a user's message in an envelope.

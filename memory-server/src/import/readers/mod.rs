@@ -39,7 +39,7 @@ pub(crate) fn reader<'a>(format: Format, input: Bytes<'a>, name: &str) -> Source
         Format::Locomo => Box::new(locomo::dialogues(input)),
         Format::ClaudeCode => Box::new(claude_code::Session::new(input, name)),
         Format::Chatgpt => Box::new(chatgpt::conversations(input)),
-        Format::Claude => Box::new(claude::conversations(input)),
+        Format::Claude => Box::new(claude::elements(input)),
         Format::Letta => Box::new(letta::agents(input, name)),
         Format::Mem0 => mem0::of(input, name),
         Format::Markdown => Box::new(markdown::File::new(input, name)),

@@ -163,6 +163,20 @@ impl Turn {
     }
 }
 
+/// The entry of a text that is no turn, under these parts of a key.
+pub(super) fn kept(format: &str, parts: &[&str], text: &str, metadata: Metadata) -> Result<NewEntry> {
+    let mut key = format.to_owned();
+    for part in parts {
+        key.push('/');
+        push_component(&mut key, part);
+    }
+    metadata.check()?;
+    let mut entry = NewEntry::new(Key::new(key)?, Json::string(text));
+    let source = Source::new(format!("import:{format}"))?;
+    entry.options = SetOptions::default().with_metadata(metadata).with_source(source);
+    Ok(entry)
+}
+
 /// The text that search indexes. NUL is replaced: no text column stores it.
 fn search_text(speaker: &str, text: &str) -> String {
     let mut said = format!("{speaker}: {text}");
@@ -173,7 +187,7 @@ fn search_text(speaker: &str, text: &str) -> String {
 }
 
 /// Appends a part of a key, with `/` and control characters percent-encoded, so that parts stay separable.
-pub(crate) fn push_component(key: &mut String, part: &str) {
+fn push_component(key: &mut String, part: &str) {
     use std::fmt::Write as _;
     for character in part.chars() {
         if character == '/' || character == '%' || character.is_control() {

@@ -16,6 +16,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("", "memory-lab ", "another program, with tests of its own"),
     ("", "docker ", "needs a daemon and the network"),
     ("", "pip ", "needs the network"),
+    ("", "python3 examples/", "needs packages of PyPI; `cargo xtask python` runs it"),
     ("", "sudo ", "changes the machine"),
     ("docs/benchmarks.md", "MEMORY_TOKEN=", "the laboratory"),
     ("docs/cli.md", "memory add 'I live in Lisbon' --backend mem0", "needs mem0"),

@@ -38,6 +38,8 @@ fn the_operator_is_in_the_sandbox_too() {
     assert!(!user.home().join("other.db").exists() && error["details"]["stage"] == "gate", "{error}");
     user.refused(&["sql", "SELECT 1; SELECT 2"], 3, "statement_refused");
     user.refused(&["sql", "SELECT 1", "--arg", "nonsense"], 3, "invalid_argument");
+    let error = user.refused(&["sql", "SELECT", "1"], 3, "invalid_argument");
+    assert!(error["message"].as_str().unwrap().contains("put it in quotes"), "{error}");
 }
 
 #[test]
