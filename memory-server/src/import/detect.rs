@@ -197,7 +197,10 @@ mod tests {
             (r#"{"messages":[]}"#, Some(Format::Jsonl)),
             ("\u{feff}[ {\"title\":\"x\",\"mapping\":{", Some(Format::Chatgpt)),
             (r#"[{"uuid":"c","name":"x","chat_messages":[{"uuid":"m","text":"x"#, Some(Format::Claude)),
-            (r#"[{"conversations_memory":"x","project_memories":{},"account_uuid":"a"}]"#, Some(Format::Claude)),
+            (
+                r#"[{"conversations_memory":"x","project_memories":{},"account_uuid":"a"}]"#,
+                Some(Format::Claude),
+            ),
             (r#"[{"uuid":"p","name":"x","prompt_template":"","docs":[{"content":"x"#, Some(Format::Claude)),
             (r#"{"uuid":"p","name":"x","prompt_template":"","docs":[]}"#, Some(Format::Claude)),
             ("{\n  \"messages\": [\n    {\n", Some(Format::Jsonl)),

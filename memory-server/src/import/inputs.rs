@@ -69,8 +69,10 @@ fn is_part_of_export(path: &Path) -> bool {
 /// What an export of Claude has beside `conversations.json`: memories and projects, each in one file or in a folder of them.
 fn is_beside_export(path: &Path) -> bool {
     const NAMES: [&str; 2] = ["memories", "projects"];
-    let is_named = |path: &Path| NAMES.iter().any(|name| path.file_name().is_some_and(|found| found == *name));
-    let Some(folder) = path.parent().filter(|_| path.extension().is_some_and(|ending| ending == "json")) else {
+    let is_named =
+        |path: &Path| NAMES.iter().any(|name| path.file_name().is_some_and(|found| found == *name));
+    let Some(folder) = path.parent().filter(|_| path.extension().is_some_and(|ending| ending == "json"))
+    else {
         return false;
     };
     let has_export = |folder: &Path| folder.join(EXPORT).is_file();

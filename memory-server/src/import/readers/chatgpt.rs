@@ -173,7 +173,8 @@ fn turn(
     let message: Message<'_> = serde_json::from_str(raw.get()).map_err(|error| json_complaint(&error))?;
     let metadata = message.metadata.as_ref();
     let hidden = metadata.and_then(|metadata| metadata.is_visually_hidden_from_conversation);
-    let (Some(Author { role }), Some(content), None | Some(false)) = (message.author, message.content, hidden)
+    let (Some(Author { role }), Some(content), None | Some(false)) =
+        (message.author, message.content, hidden)
     else {
         return Ok(Item::PassedOver);
     };
@@ -322,9 +323,18 @@ mod tests {
     fn of_marks_for_links_and_cards_what_was_on_the_screen_stays() {
         for (text, shown) in [
             ("In \u{e200}entity\u{e202}[\"city\",\"Oslo\",\"Norway\"]\u{e201} there.", "In Oslo there."),
-            ("It rains \u{e200}cite\u{e202}turn0search0\u{e202}turn0search3\u{e201}. Often.", "It rains. Often."),
-            ("See \u{e200}url\u{e202}Visit\u{e202}https://x\u{e201}!\u{e200}i\u{e202}turn0image1\u{e201}", "See Visit!"),
-            ("a \u{e200}filecite\u{e202}turn0file1\u{e201}b \u{e200}entity\u{e202}plain\u{e201}", "a b plain"),
+            (
+                "It rains \u{e200}cite\u{e202}turn0search0\u{e202}turn0search3\u{e201}. Often.",
+                "It rains. Often.",
+            ),
+            (
+                "See \u{e200}url\u{e202}Visit\u{e202}https://x\u{e201}!\u{e200}i\u{e202}turn0image1\u{e201}",
+                "See Visit!",
+            ),
+            (
+                "a \u{e200}filecite\u{e202}turn0file1\u{e201}b \u{e200}entity\u{e202}plain\u{e201}",
+                "a b plain",
+            ),
             ("open \u{e200}cite", "open \u{e200}cite"),
             ("nothing", "nothing"),
         ] {
