@@ -71,7 +71,8 @@ pub(super) fn of(op: StateOp) -> Value {
             object(&counted.map(|name| (name, count.clone())), &[])
         }
         StateOp::Sessions => {
-            let session = object(&["session_id", "created_at", "last_accessed"].map(|name| (name, text.clone())), &[]);
+            let session =
+                object(&["session_id", "created_at", "last_accessed"].map(|name| (name, text.clone())), &[]);
             let kept = ["id", "session_id", "agent_id", "memory_type", "title", "content"];
             let mut entry = object(&kept.map(|name| (name, text.clone())), &[]);
             entry["additionalProperties"] = json!(true);
@@ -133,7 +134,10 @@ fn named() -> Value {
 }
 
 fn scored() -> Value {
-    list(&object(&[("id", json!({"type": "string"})), ("rev", count()), ("score", json!({"type": "number"}))], &[]))
+    list(&object(
+        &[("id", json!({"type": "string"})), ("rev", count()), ("score", json!({"type": "number"}))],
+        &[],
+    ))
 }
 
 fn actor() -> Value {

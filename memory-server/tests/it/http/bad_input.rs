@@ -9,7 +9,15 @@ fn other_names_and_pages_of_other_sites_get_nothing() {
     let door = Door::open("");
     let token = door.token("ann", &["--agent", "ann"]);
     let bearer = format!("Bearer {token}");
-    for host in ["evil.example", "127.0.0.1.nip.io", "localhost.evil.example:80", "10.0.0.1", "a b", "evil@127.0.0.1", "127.0.0.1:99999"] {
+    for host in [
+        "evil.example",
+        "127.0.0.1.nip.io",
+        "localhost.evil.example:80",
+        "10.0.0.1",
+        "a b",
+        "evil@127.0.0.1",
+        "127.0.0.1:99999",
+    ] {
         let answer = door.get("/healthz", &[("Host", host)]);
         assert!(matches!(answer.status, 400 | 403), "{host}: {answer:?}");
     }
