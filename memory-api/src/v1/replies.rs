@@ -82,7 +82,7 @@ pub(super) fn of(op: StateOp) -> Value {
     }
 }
 
-/// Members of a memory and of an edge beside its `kind`.
+/// The kinds of memories, and of edges.
 const NODES: [&str; 2] = ["semantic", "episodic"];
 const EDGES: [&str; 4] = ["SIMILAR_TO", "DERIVES_FROM", "SUPERSEDES", "TRANSITIONED_TO"];
 
