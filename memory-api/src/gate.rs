@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::body::HttpBody as _;
 use axum::extract::Request;
-use axum::http::{HeaderMap, Method, header, uri};
+use axum::http::{HeaderMap, HeaderValue, Method, header, uri};
 use axum::response::Response;
 use memory::StateOp;
 use memory::config::HttpSection;
@@ -144,6 +144,7 @@ impl Gate {
         let headers = request.headers();
         let host = only(headers, header::HOST)?
             .and_then(|host| host.parse::<uri::Authority>().ok())
+            .filter(is_plain)
             .ok_or_else(|| Error::invalid("the request has no valid Host; send one"))?;
         let named = [Some(&host), request.uri().authority()];
         if self.around.local && named.into_iter().flatten().any(|name| !is_loopback(name.host())) {
@@ -161,6 +162,16 @@ impl Gate {
             }
         }
         Ok(())
+    }
+
+    /// A coding that is not undone here would be taken for part of the body.
+    fn check_framing(headers: &HeaderMap) -> Result<()> {
+        match only(headers, header::TRANSFER_ENCODING)? {
+            Some(coding) if !coding.eq_ignore_ascii_case("chunked") => Err(Error::invalid(
+                "a body comes as it is, with `Transfer-Encoding: chunked` or `Content-Length`",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The caller, if the request has to identify one.
@@ -199,6 +210,7 @@ impl Gate {
     /// Everything before the handler.
     fn admit(&self, request: &Request, peer: Option<SocketAddr>) -> Result<Admitted, (Refused, Error)> {
         self.check_names(request).map_err(|error| (Refused::Host, error))?;
+        Self::check_framing(request.headers()).map_err(|error| (Refused::Framing, error))?;
         let busy = || {
             let error = Error::new(
                 ErrorKind::Unavailable,
@@ -295,7 +307,12 @@ impl Gate {
                 if is_sent_unasked(request.headers()) {
                     linger(request.into_body().into_data_stream());
                 }
-                refused(&error)
+                let mut response = refused(&error);
+                if why == Refused::Framing {
+                    // Others on the way may see another end of this request.
+                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
+                response
             }
         };
         span::answered(&span, response.status());
@@ -354,6 +371,12 @@ impl Drop for InFlight<'_> {
 /// Whether a path is a health or readiness probe, which needs no token.
 fn is_probe(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz")
+}
+
+/// Whether it is a name and at most a port: no user before it, and no port that is none.
+fn is_plain(host: &uri::Authority) -> bool {
+    let port = host.as_str().strip_prefix(host.host());
+    port.is_some_and(|port| port.is_empty() || host.port().is_some())
 }
 
 /// Whether a host in a URL means this machine, whatever a name server says.

@@ -47,6 +47,8 @@ impl Route {
 pub(crate) enum Refused {
     /// Forged `Host` or foreign `Origin`.
     Host,
+    /// A body in a coding that is not undone.
+    Framing,
     /// No valid token.
     Unauthenticated,
     /// Over its rate.
@@ -60,8 +62,9 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    const ALL: [(Self, &str); 6] = [
+    const ALL: [(Self, &str); 7] = [
         (Self::Host, "host"),
+        (Self::Framing, "framing"),
         (Self::Unauthenticated, "unauthenticated"),
         (Self::Rate, "rate_limited"),
         (Self::Busy, "busy"),

@@ -23,7 +23,7 @@ const MAX_REPLY_BYTES: usize = 64 << 20;
 
 /// One operation.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `op` and `arguments`")]
 struct Call {
     op: String,
     arguments: Box<RawValue>,

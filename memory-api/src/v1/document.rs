@@ -16,6 +16,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use super::replies;
 use crate::caller::needs;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/openapi.json");
@@ -87,6 +88,10 @@ fn document() -> Value {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "responses": {"refused": {
                 "description": "Refused; `code` says why",
+                "headers": {"Retry-After": {
+                    "description": "Seconds after which to try again, where that is known",
+                    "schema": {"type": "integer"},
+                }},
                 "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}},
             }},
             "schemas": schemas,
@@ -138,7 +143,10 @@ fn limit(schemas: &mut Map<String, Value>) {
         ),
         ("RecallQuery/properties/text", asked.clone()),
         ("RecallQuery/properties/threshold", share.clone()),
-        ("RecallQuery/properties/top_k", from_one.clone()),
+        (
+            "RecallQuery/properties/top_k",
+            json!({"minimum": 1, "description": "Most facts: 1 to `Capabilities::max_top_k`. Default 10."}),
+        ),
         (
             "Reducer/oneOf/2/properties/bounded_list/properties/limit",
             json!({"minimum": 1, "maximum": MAX_LIST_LIMIT}),
@@ -265,7 +273,7 @@ fn on_state(op: StateOp, generator: &mut SchemaGenerator) -> Value {
         "summary": op.summary(),
         "tags": ["Agents"],
         "requestBody": {"required": true, "description": "The fields", "content": {"application/json": {"schema": schema}}},
-        "responses": answers("As the Memory tool answers: docs/tool.md", &json!({"type": "object"})),
+        "responses": answers("As the Memory tool answers: docs/tool.md", &replies::of(op)),
     });
     if !needs(op.like()).is_some_and(Op::is_read) {
         operation["parameters"] = json!([idempotency_key()]);
@@ -295,7 +303,10 @@ fn batch() -> Value {
         "requestBody": {"required": true, "content": {"application/json": {
             "schema": {"type": "array", "maxItems": 100, "items": call},
         }}},
-        "responses": answers("`{\"reply\": …}` or `{\"error\": …}` for each", &json!({"type": "array", "items": {"type": "object"}})),
+        "responses": answers("For each what it answers, or why it is refused", &json!({"type": "array", "items": {"oneOf": [
+            {"type": "object", "properties": {"reply": true}, "required": ["reply"], "additionalProperties": false},
+            {"$ref": "#/components/schemas/Refusal"},
+        ]}})),
     })
 }
 
@@ -308,6 +319,15 @@ fn entry(generator: &mut SchemaGenerator) -> Value {
     ];
     let reply = |op: Op, generator: &mut SchemaGenerator| {
         op.schemas(generator).1.map(schemars::Schema::to_value).unwrap_or_default()
+    };
+    let tagged = |mut answers: Value| {
+        for status in ["200", "201"] {
+            if let Some(answer) = answers.get_mut(status).and_then(Value::as_object_mut) {
+                let tag = json!({"description": "The version in quotes", "schema": {"type": "string"}});
+                answer.insert("headers".to_owned(), json!({"ETag": tag}));
+            }
+        }
+        answers
     };
     let mut found = answers("The entry", &generator.subschema_for::<memory_core::Entry>().to_value());
     found["304"] = json!({"description": "`If-None-Match` names its version"});
@@ -327,12 +347,12 @@ fn entry(generator: &mut SchemaGenerator) -> Value {
                 header("If-Match", "Only if the entry has this version, in quotes"),
                 header("If-None-Match", "Only if the entry has none of these versions, in quotes"),
             ],
-            "responses": found,
+            "responses": tagged(found),
         },
         "put": {
             "operationId": "put_entry", "summary": "Store a value; the body is the value", "parameters": matching,
             "requestBody": {"required": true, "content": {"application/json": {"schema": true}}},
-            "responses": stored,
+            "responses": tagged(stored),
         },
         "delete": {
             "operationId": "delete_entry", "summary": "Delete an entry", "parameters": matching,

@@ -14,6 +14,8 @@ mod tools;
 
 #[cfg(test)]
 mod document;
+#[cfg(test)]
+mod replies;
 
 pub use router::V1;
 pub use router::unguarded;

@@ -140,6 +140,18 @@ impl Failure {
     fn tls(call: &Call, tls: rustls::Error) -> Self {
         let origin = &call.origin;
         let (message, advice) = match tls {
+            // What `openssl req -x509` makes unless it is told otherwise.
+            rustls::Error::InvalidCertificate(ref why)
+                if format!("{why:?}").contains("CaUsedAsEndEntity") =>
+            {
+                (
+                    format!(
+                        "the certificate of {origin} is that of an authority, which no server may show; make one with \
+                     basicConstraints=CA:FALSE for the server"
+                    ),
+                    Retry::Never,
+                )
+            }
             rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => (
                 format!(
                     "the certificate of {origin} is not trusted; install the system's CA certificates, \

@@ -7,7 +7,7 @@ use std::time::Duration;
 use memory_core::{ErrorKind, Retry};
 use memory_fakes::http::{Names, builder, read_request};
 use memory_http::{Call, EgressPolicy, HttpClientBuilder, Limits, Method, RetryPolicy};
-use rcgen::{CertificateParams, Issuer, KeyPair};
+use rcgen::{Certificate, CertificateParams, Issuer, KeyPair};
 use tokio::io::AsyncWriteExt as _;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -26,13 +26,18 @@ async fn server_at(place: &str, name: &str) -> (SocketAddr, String) {
     let issuer = Issuer::new(root, root_key);
     let key = KeyPair::generate().unwrap();
     let leaf = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    (showing(place, &leaf, &key).await, root_pem)
+}
+
+/// A server that shows this certificate.
+async fn showing(place: &str, certificate: &Certificate, key: &KeyPair) -> SocketAddr {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![leaf.der().clone()], key)
+        .with_single_cert(vec![certificate.der().clone()], key)
         .unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = tokio::net::TcpListener::bind(place).await.unwrap();
@@ -49,7 +54,7 @@ async fn server_at(place: &str, name: &str) -> (SocketAddr, String) {
             });
         }
     });
-    (address, root_pem)
+    address
 }
 
 fn listing(address: SocketAddr) -> HttpClientBuilder {
@@ -80,6 +85,19 @@ async fn a_root_that_the_operator_gives_is_trusted_for_the_names_it_signed() {
     let error = client.request(call(address)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert!(error.message().contains("certificate"), "{error}");
+}
+
+#[tokio::test]
+async fn a_servers_certificate_that_is_an_authoritys_is_told_apart_although_it_is_trusted() {
+    let mut own = CertificateParams::new(vec!["models.internal".to_owned()]).unwrap();
+    own.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let own = own.self_signed(&key).unwrap();
+    let address = showing("127.0.0.1:0", &own, &key).await;
+    let client = listing(address).trust_pem(own.pem().as_bytes()).unwrap().build().unwrap();
+    let error = client.request(call(address)).await.unwrap_err();
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Unavailable, Retry::Never), "{error:?}");
+    assert!(error.message().contains("CA:FALSE"), "{error}");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::door::{Answer, Door};
+use crate::support::described;
 use crate::support::user::has;
 
 const RULES: &str = "shared_space = \"team\"\n[agents.ann]\nshared_state = \"note\"\ngraph = \"add\"\n\
@@ -24,7 +25,9 @@ impl Agents {
     fn ok(&self, agent: &str, op: &str, fields: &Value) -> Value {
         let answer = self.send(&self.token, &format!("acme/agents/{agent}/{op}"), &[], fields);
         assert_eq!(answer.status, 200, "{op} {fields}: {answer:?}");
-        serde_json::from_str(&answer.body).unwrap()
+        let reply = serde_json::from_str(&answer.body).unwrap();
+        described::check(&format!("/v1/tenants/{{tenant}}/agents/{{agent}}/{op}"), &reply);
+        reply
     }
 
     fn refused(&self, token: &str, path: &str, fields: &Value) -> (u16, String) {

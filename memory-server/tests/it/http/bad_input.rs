@@ -9,7 +9,15 @@ fn other_names_and_pages_of_other_sites_get_nothing() {
     let door = Door::open("");
     let token = door.token("ann", &["--agent", "ann"]);
     let bearer = format!("Bearer {token}");
-    for host in ["evil.example", "127.0.0.1.nip.io", "localhost.evil.example:80", "10.0.0.1", "a b"] {
+    for host in [
+        "evil.example",
+        "127.0.0.1.nip.io",
+        "localhost.evil.example:80",
+        "10.0.0.1",
+        "a b",
+        "evil@127.0.0.1",
+        "127.0.0.1:99999",
+    ] {
         let answer = door.get("/healthz", &[("Host", host)]);
         assert!(matches!(answer.status, 400 | 403), "{host}: {answer:?}");
     }
@@ -58,6 +66,16 @@ fn heads_that_are_huge_or_broken_are_refused_and_the_server_lives() {
     let smuggled = b"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 40\r\nTransfer-Encoding: chunked\r\n\r\n\
         0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: evil\r\n\r\n";
     assert!(!door.raw(smuggled).body.contains("ok\n"));
+    // Nor is a body taken as it is whose coding is not undone, and what follows it is not answered.
+    for coding in ["gzip, chunked", "chunked, chunked", "chunked\r\nTransfer-Encoding: chunked"] {
+        let coded = format!(
+            "POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: {coding}\r\n\r\n0\r\n\r\n\
+             GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        );
+        let answer = door.raw(coded.as_bytes());
+        assert_eq!((answer.status, answer.header("connection")), (400, Some("close")), "{answer:?}");
+        assert!(!answer.body.contains("ok\n"), "{answer:?}");
+    }
     let upgrade = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")];
     assert_ne!(door.get("/healthz", &upgrade).status, 101);
     assert_eq!(door.get("/healthz", &[]).status, 200);

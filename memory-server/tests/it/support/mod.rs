@@ -1,5 +1,6 @@
 //! Shared parts of the tests: the command and its stores.
 
+pub(crate) mod described;
 #[cfg(target_os = "linux")]
 pub(crate) mod many;
 pub(crate) mod program;
