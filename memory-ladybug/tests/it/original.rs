@@ -126,8 +126,18 @@ async fn what_a_memory_and_its_edge_hold_without_a_column_is_in_the_metadata() {
         )
     };
     let statements = [
-        memory("ProspectiveMemory", "p", &format!("due_date: {at}"), &format!("CREATES_INTENTION {{timestamp: {at}}}")),
-        memory("ProceduralMemory", "q", &format!("last_used: {at}"), "USES_PROCEDURE {success: true, notes: 'quick'}"),
+        memory(
+            "ProspectiveMemory",
+            "p",
+            &format!("due_date: {at}"),
+            &format!("CREATES_INTENTION {{timestamp: {at}}}"),
+        ),
+        memory(
+            "ProceduralMemory",
+            "q",
+            &format!("last_used: {at}"),
+            "USES_PROCEDURE {success: true, notes: 'quick'}",
+        ),
         memory("WorkingMemory", "w", "ttl_seconds: 5", "CONTAINS_WORKING {activation_level: 0.5}"),
         memory("EpisodicMemory", "e", &format!("timestamp: {at}"), "CONTAINS_EPISODIC {sequence_number: 7}"),
     ];
@@ -142,6 +152,24 @@ async fn what_a_memory_and_its_edge_hold_without_a_column_is_in_the_metadata() {
     assert_eq!(of("q"), json!({ "last_used": at, "success": true, "notes": "quick" }));
     assert_eq!(of("w"), json!({ "ttl_seconds": 5, "activation_level": 0.5 }));
     assert_eq!(of("e"), json!({ "timestamp": at, "sequence_number": 7 }));
+}
+
+/// It was refused as malformed, although the same file showed it where it was read in its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_property_that_was_never_set_is_empty_in_place_and_taken_over() {
+    let (world, agent) = (World::new(), agent("my-agent"));
+    let Some(file) = placed(&world, "my-agent/graph_db") else { return };
+    let bare = "CREATE (:SemanticMemory {memory_id: 'bare', content: 'c', agent_id: 'my-agent'})";
+    let edge = "MATCH (a:SemanticMemory {memory_id: 'bare'}), (b:SemanticMemory {memory_id: 'sem-001'}) \
+         CREATE (a)-[:SIMILAR_TO]->(b), (a)-[:TRANSITIONED_TO]->(b)";
+    logged(&file, [bare, edge].map(str::to_owned).into_iter());
+    let in_place = Graph::read(&*world.graphs, &agent).await.unwrap();
+    let source = memory_ladybug::read_source(&file, None).await.unwrap();
+    let target = memory_ladybug::LadybugGraphs::new(world.folder.path().join("graphs"), None);
+    let migrated = source.store(&target, &sessions().await).await.unwrap();
+    assert_eq!(migrated.refused(), 0, "{migrated:?}");
+    assert_eq!(multiset(&stored(&target, &agent).await), multiset(&in_place));
+    assert_eq!(in_place.semantic.len(), 5);
 }
 
 /// What the engine writes of a transaction last.

@@ -39,7 +39,9 @@ pub(super) async fn sessions(graphs: &Graphs, args: &SessionsArgs, out: &mut Out
     let mut found = sessions.list().await?;
     if let Some(id) = &args.session {
         if !found.iter().any(|session| session.session_id == *id) {
-            return Err(Error::not_found("there is no such session; `memory graph sessions` lists them").into());
+            return Err(
+                Error::not_found("there is no such session; `memory graph sessions` lists them").into()
+            );
         }
         return entries(&sessions, agent, id, usize::from(args.limit), out).await;
     }
@@ -72,7 +74,10 @@ async fn entries(
     found.truncate(limit);
     out.tell(&found, |out| {
         for entry in &found {
-            out.line(format!("{}  {} of {}: {}", entry.created_at, entry.memory_type, entry.agent_id, entry.title))?;
+            out.line(format!(
+                "{}  {} of {}: {}",
+                entry.created_at, entry.memory_type, entry.agent_id, entry.title
+            ))?;
             if entry.content != entry.title {
                 out.line(format!("  {}", entry.content))?;
             }
