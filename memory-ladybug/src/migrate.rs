@@ -16,7 +16,7 @@ use serde_json::Value as Json;
 use crate::cypher::{self, label};
 use crate::engine::{Engine, Side, no_graph};
 use crate::lock::Opening;
-use crate::rows::Cells;
+use crate::rows::{Cells, text};
 
 /// Reads a file of the original's engine: the graph of an agent, or sessions and their memories. The file is only read.
 ///
@@ -81,9 +81,8 @@ struct Tables<'a, 'db> {
 impl Tables<'_, '_> {
     /// Makes a table and fills it with the answer of a statement, whose values have the order of the columns.
     fn fill(&self, table: &str, columns: &[&str], statement: &str) -> Result<()> {
-        let rows = self
-            .side
-            .rows(statement, Vec::new(), |cells| Ok(columns.iter().map(|_| cells.value()).collect()))?;
+        let read = |cells: &mut Cells| Ok(columns.iter().map(|column| set(column, cells.value())).collect());
+        let rows = self.side.rows(statement, Vec::new(), read)?;
         self.make(table, columns)?;
         self.insert(table, columns.len(), rows)
     }
@@ -118,10 +117,12 @@ impl Tables<'_, '_> {
 
     fn flat(&self) -> Result<()> {
         let sessions = "MATCH (n:Session) RETURN n.session_id, CAST(n.created_at AS STRING), \
-             CAST(n.last_accessed AS STRING), n.metadata, n.user_id, n.context, n.status";
-        let rows = self.side.rows(sessions, Vec::new(), |cells| {
+             CAST(coalesce(n.last_accessed, n.created_at) AS STRING), n.metadata";
+        let (more, times) = (&["n.user_id", "n.context", "n.status"], &["n.start_time", "n.end_time"]);
+        let sessions = format!("{sessions}{}", also(more, times));
+        let rows = self.side.rows(&sessions, Vec::new(), |cells| {
             let (id, created, last) = (cells.value(), utc(cells.value()), utc(cells.value()));
-            let metadata = with(cells.value(), &["user_id", "context", "status"], cells)?;
+            let metadata = with(cells.value(), more, times, cells)?;
             Ok(vec![id, created, last, metadata])
         })?;
         self.make("sessions", SESSION_COLUMNS)?;
@@ -145,8 +146,10 @@ struct Flat {
     kind: &'static str,
     importance: &'static str,
     expires: &'static str,
-    /// Properties that the tables have no column for; they go into the metadata.
+    /// Properties of the memory and of its edge that the tables have no column for; they go into the metadata.
     more: &'static [&'static str],
+    /// As these, but times.
+    times: &'static [&'static str],
 }
 
 const FLAT: &[Flat] = &[
@@ -156,7 +159,15 @@ const FLAT: &[Flat] = &[
         kind: "semantic",
         importance: "NULL",
         expires: "NULL",
-        more: &["concept", "category", "confidence_score", "version"],
+        more: &[
+            "n.concept",
+            "n.category",
+            "n.confidence_score",
+            "n.version",
+            "r.contribution_type",
+            "r.delta",
+        ],
+        times: &["n.last_updated", "r.timestamp"],
     },
     Flat {
         label: "EpisodicMemory",
@@ -164,7 +175,8 @@ const FLAT: &[Flat] = &[
         kind: "episodic",
         importance: "n.importance_score",
         expires: "CAST(n.expires_at AS STRING)",
-        more: &["event_type", "emotional_valence"],
+        more: &["n.event_type", "n.emotional_valence", "r.sequence_number"],
+        times: &["n.timestamp"],
     },
     Flat {
         label: "ProceduralMemory",
@@ -173,14 +185,17 @@ const FLAT: &[Flat] = &[
         importance: "NULL",
         expires: "NULL",
         more: &[
-            "procedure_name",
-            "description",
-            "steps",
-            "preconditions",
-            "postconditions",
-            "success_rate",
-            "usage_count",
+            "n.procedure_name",
+            "n.description",
+            "n.steps",
+            "n.preconditions",
+            "n.postconditions",
+            "n.success_rate",
+            "n.usage_count",
+            "r.success",
+            "r.notes",
         ],
+        times: &["n.last_used", "r.timestamp"],
     },
     Flat {
         label: "ProspectiveMemory",
@@ -188,7 +203,15 @@ const FLAT: &[Flat] = &[
         kind: "prospective",
         importance: "NULL",
         expires: "CAST(n.expires_at AS STRING)",
-        more: &["intention", "trigger_condition", "priority", "status", "scope", "completion_criteria"],
+        more: &[
+            "n.intention",
+            "n.trigger_condition",
+            "n.priority",
+            "n.status",
+            "n.scope",
+            "n.completion_criteria",
+        ],
+        times: &["n.due_date", "r.timestamp"],
     },
     Flat {
         label: "WorkingMemory",
@@ -196,16 +219,18 @@ const FLAT: &[Flat] = &[
         kind: "working",
         importance: "NULL",
         expires: "CAST(n.expires_at AS STRING)",
-        more: &["memory_type", "priority", "ttl_seconds"],
+        more: &["n.memory_type", "n.priority", "n.ttl_seconds", "r.activation_level"],
+        times: &[],
     },
 ];
 
 impl Flat {
     fn statement(&self) -> String {
-        let more: String = self.more.iter().map(|property| format!(", n.{property}")).collect();
+        let more = also(self.more, self.times);
         format!(
-            "MATCH (n:{}) OPTIONAL MATCH (s:Session)-[:{}]->(n) RETURN n.memory_id, s.session_id, n.agent_id, n.title, \
-             n.content, n.tags, {}, CAST(n.created_at AS STRING), CAST(n.accessed_at AS STRING), {}, n.metadata{more}",
+            "MATCH (n:{}) OPTIONAL MATCH (s:Session)-[r:{}]->(n) RETURN n.memory_id, s.session_id, n.agent_id, \
+             coalesce(n.title, ''), coalesce(n.content, ''), n.tags, {}, CAST(n.created_at AS STRING), \
+             CAST(coalesce(n.accessed_at, n.created_at) AS STRING), {}, n.metadata{more}",
             self.label, self.edge, self.importance, self.expires
         )
     }
@@ -215,7 +240,7 @@ impl Flat {
         let (title, content, tags) = (cells.value(), cells.value(), cells.value());
         let importance = cells.value();
         let (created, accessed, expires) = (utc(cells.value()), utc(cells.value()), utc(cells.value()));
-        let metadata = with(cells.value(), self.more, cells)?;
+        let metadata = with(cells.value(), self.more, self.times, cells)?;
         let (kind, none) = (Value::String(self.kind.to_owned()), || Value::Null(lbug::LogicalType::Any));
         Ok(vec![
             id,
@@ -236,6 +261,18 @@ impl Flat {
     }
 }
 
+/// The value of a property of a graph. One that was never set counts as empty, as where the file is read in its place.
+fn set(column: &str, value: Value) -> Value {
+    match (value, column) {
+        (Value::Null(_), "confidence" | "weight") => Value::Double(0.0),
+        (Value::Null(_), "turn") => Value::Int64(0),
+        (Value::Null(_), "tags") => text("[]"),
+        (Value::Null(_), "metadata") => text("{}"),
+        (Value::Null(_), _) => text(""),
+        (value, _) => value,
+    }
+}
+
 /// A time of the engine's, which is UTC to the microsecond, as RFC 3339.
 fn utc(time: Value) -> Value {
     match time {
@@ -244,9 +281,15 @@ fn utc(time: Value) -> Value {
     }
 }
 
-/// Metadata with the next cells under these names, where they are set and their names free. Metadata that are no object are
-/// left as they are, for the reader to refuse.
-fn with(metadata: Value, names: &[&str], cells: &mut Cells) -> Result<Value> {
+/// Properties to return besides, and times.
+fn also(more: &[&str], times: &[&str]) -> String {
+    let more = more.iter().map(|property| format!(", {property}"));
+    more.chain(times.iter().map(|time| format!(", CAST({time} AS STRING)"))).collect()
+}
+
+/// Metadata with the next cells under the names of these properties, where they are set and their names free. Metadata that are
+/// no object are left as they are, for the reader to refuse.
+fn with(metadata: Value, more: &[&str], times: &[&str], cells: &mut Cells) -> Result<Value> {
     let parsed = match &metadata {
         Value::String(text) if has_long_integer(text) => None,
         Value::String(text) if !text.is_empty() => {
@@ -255,14 +298,18 @@ fn with(metadata: Value, names: &[&str], cells: &mut Cells) -> Result<Value> {
         _ => Some(Json::Object(serde_json::Map::new())),
     };
     let Some(Json::Object(mut members)) = parsed else { return Ok(metadata) };
-    for name in names {
-        let value = match cells.value() {
+    let values: Vec<Value> = more.iter().map(|_| cells.value()).collect();
+    let values = values.into_iter().chain(times.iter().map(|_| utc(cells.value())));
+    for (property, value) in more.iter().chain(times).zip(values) {
+        let (_, name) = property.split_once('.').unwrap_or_default();
+        let value = match value {
             Value::String(text) if !text.is_empty() => Json::from(text),
+            Value::Bool(truth) => Json::from(truth),
             Value::Double(number) => Json::from(number),
             Value::Int64(number) => Json::from(number),
             _ => continue,
         };
-        members.entry(*name).or_insert(value);
+        members.entry(name).or_insert(value);
     }
     let written = serde_json::to_string(&members);
     written.map(Value::String).map_err(|error| Error::internal("metadata is no JSON").with_source(error))

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
 use std::io::{self, Read, Write};
 
 use memory_core::{Error, ErrorKind, Result, Timestamp};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::graph::{Graph, MAX_BYTES};
@@ -105,19 +106,57 @@ struct Raw<'a> {
     exported_at: String,
     format_version: String,
     #[serde(borrow)]
-    semantic_nodes: Vec<&'a RawValue>,
+    semantic_nodes: Rows<'a, Semantic>,
     #[serde(borrow)]
-    episodic_nodes: Vec<&'a RawValue>,
+    episodic_nodes: Rows<'a, Episodic>,
     #[serde(borrow)]
-    similar_to_edges: Vec<&'a RawValue>,
+    similar_to_edges: Rows<'a, SimilarTo>,
     #[serde(borrow)]
-    derives_from_edges: Vec<&'a RawValue>,
+    derives_from_edges: Rows<'a, DerivesFrom>,
     #[serde(borrow)]
-    supersedes_edges: Vec<&'a RawValue>,
+    supersedes_edges: Rows<'a, Supersedes>,
     #[serde(borrow)]
-    transitioned_to_edges: Vec<&'a RawValue>,
+    transitioned_to_edges: Rows<'a, TransitionedTo>,
     #[serde(borrow, default)]
     statistics: Option<&'a RawValue>,
+}
+
+/// The rows of an array, each read as it comes: an array of millions of tiny values is given up at the first that is no row.
+struct Rows<'a, T> {
+    read: Vec<T>,
+    /// What their tags and metadata hold.
+    values: usize,
+    /// The first that could not be taken, with its place. The rest is only looked at as JSON.
+    fault: Option<(usize, &'a RawValue)>,
+}
+
+impl<'de: 'a, 'a, T: DeserializeOwned> Deserialize<'de> for Rows<'a, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_seq(Self { read: Vec::new(), values: 0, fault: None })
+    }
+}
+
+impl<'de: 'a, 'a, T: DeserializeOwned> Visitor<'de> for Rows<'a, T> {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a sequence")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut all: A) -> std::result::Result<Self, A::Error> {
+        while let Some(text) = all.next_element::<&'de RawValue>()? {
+            let values = self.values + values_of(text);
+            let taken = if values > MAX_VALUES { None } else { row(String::new(), text).ok() };
+            let Some(taken) = taken else {
+                self.fault = Some((self.read.len(), text));
+                while all.next_element::<IgnoredAny>()?.is_some() {}
+                break;
+            };
+            self.read.push(taken);
+            self.values = values;
+        }
+        Ok(self)
+    }
 }
 
 /// Counts that a file states; each may be missing.
@@ -174,15 +213,15 @@ pub fn read_json(from: &mut dyn Read, max_bytes: u64) -> Result<Document> {
     }
     let mut left = MAX_VALUES;
     let graph = Graph {
-        semantic: rows("semantic_nodes", &raw.semantic_nodes, &mut left)?,
-        episodic: rows("episodic_nodes", &raw.episodic_nodes, &mut left)?,
-        similar_to: rows("similar_to_edges", &raw.similar_to_edges, &mut left)?,
-        derives_from: rows("derives_from_edges", &raw.derives_from_edges, &mut left)?,
-        supersedes: rows("supersedes_edges", &raw.supersedes_edges, &mut left)?,
-        transitioned_to: rows("transitioned_to_edges", &raw.transitioned_to_edges, &mut left)?,
+        semantic: rows("semantic_nodes", raw.semantic_nodes, &mut left)?,
+        episodic: rows("episodic_nodes", raw.episodic_nodes, &mut left)?,
+        similar_to: rows("similar_to_edges", raw.similar_to_edges, &mut left)?,
+        derives_from: rows("derives_from_edges", raw.derives_from_edges, &mut left)?,
+        supersedes: rows("supersedes_edges", raw.supersedes_edges, &mut left)?,
+        transitioned_to: rows("transitioned_to_edges", raw.transitioned_to_edges, &mut left)?,
     };
     if let Some(stated) = raw.statistics {
-        within("statistics", stated, &mut left)?;
+        take("statistics".to_owned(), values_of(stated), &mut left)?;
         row::<Stated>("statistics".to_owned(), stated)?.check(graph.counts())?;
     }
     Ok(Document { agent_name: raw.agent_name, exported_at: raw.exported_at, graph })
@@ -220,18 +259,20 @@ fn is_known(version: &str) -> bool {
         && (version == "1" || version.len() > 2 && version.starts_with("1."))
 }
 
-fn rows<T: DeserializeOwned>(table: &str, rows: &[&RawValue], left: &mut usize) -> Result<Vec<T>> {
-    let read = |(index, text): (usize, &&RawValue)| {
+/// What was read of an array, or what is wrong with the first row that could not be taken.
+fn rows<T: DeserializeOwned>(table: &str, mut rows: Rows<'_, T>, left: &mut usize) -> Result<Vec<T>> {
+    take(table.to_owned(), rows.values, left)?;
+    if let Some((index, text)) = rows.fault {
         let place = format!("{table}[{index}]");
-        within(&place, text, left)?;
-        row(place, text)
-    };
-    rows.iter().enumerate().map(read).collect()
+        take(place.clone(), values_of(text), left)?;
+        rows.read.push(row(place, text)?);
+    }
+    Ok(rows.read)
 }
 
-/// Deducts a row's tags and metadata from a file's allowance: each becomes a value in memory, many times larger than
+/// How many values a row's tags and metadata hold, about: each becomes a value in memory, many times larger than
 /// the two bytes it may take in the file.
-fn within(place: &str, row: &RawValue, left: &mut usize) -> Result<()> {
+fn values_of(row: &RawValue) -> usize {
     let (mut values, mut quoted, mut escaped) = (0_usize, false, false);
     for byte in row.get().bytes() {
         match byte {
@@ -242,7 +283,12 @@ fn within(place: &str, row: &RawValue, left: &mut usize) -> Result<()> {
             _ => {}
         }
     }
-    let Some(rest) = left.checked_sub(values.saturating_sub(MEMBERS)) else {
+    values.saturating_sub(MEMBERS)
+}
+
+/// Takes values off what a file may have.
+fn take(place: String, values: usize, left: &mut usize) -> Result<()> {
+    let Some(rest) = left.checked_sub(values) else {
         let text = format!(
             "{place}: with it, tags and metadata hold more than {MAX_VALUES} values; nothing was imported"
         );
@@ -288,11 +334,14 @@ fn row<T: DeserializeOwned>(place: String, text: &RawValue) -> Result<T> {
         return Err(unread("an integer of more than 64 bits", Some(place), "write it as a string"));
     }
     serde_json::from_str(text).map_err(|error| {
-        let place = match member(text, &error) {
+        let told = told(&error);
+        // That a name is there twice is noticed before its value.
+        let twice = told.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`'));
+        let place = match twice.map(str::to_owned).or_else(|| member(text, &error)) {
             Some(member) => format!("{place}.{member}"),
             None => place,
         };
-        unread(&told(&error), Some(place), "mend it")
+        unread(&told, Some(place), "mend it")
     })
 }
 
@@ -321,6 +370,12 @@ fn told(error: &serde_json::Error) -> Cow<'static, str> {
         return Cow::Owned(text.to_owned());
     }
     if let (true, Some((_, expected))) = (error.is_data(), text.rsplit_once(", expected ")) {
+        let expected = match expected {
+            "f64" => "a number",
+            "i64" => "an integer of 64 bits",
+            "u64" => "an integer from 0",
+            expected => expected,
+        };
         return Cow::Owned(format!("another type than {expected}"));
     }
     let is = |what| text.contains(what);

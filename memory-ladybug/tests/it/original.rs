@@ -112,6 +112,66 @@ async fn sessions_and_learnings_are_taken_over() {
     assert_eq!((&first.metadata["task"], &first.metadata["version"]), (&json!("fix uploader"), &json!(1)));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_memory_and_its_edge_hold_without_a_column_is_in_the_metadata() {
+    let world = World::new();
+    let Some(file) = shared("graph/memory_graph.lbug-v40.db") else { return };
+    let copy = world.folder.path().join("memory_graph.db");
+    fs::copy(file, &copy).unwrap();
+    let at = "timestamp('2026-01-02 03:04:05.5')";
+    let memory = |label: &str, id: &str, more: &str, edge: &str| {
+        format!(
+            "MATCH (s:Session {{session_id: 'sess-alpha'}}) CREATE (s)-[:{edge}]->(:{label} {{memory_id: '{id}', agent_id: 'ada', \
+             title: '', content: '{id}', metadata: '{{}}', tags: '[]', created_at: {at}, accessed_at: {at}, {more}}})"
+        )
+    };
+    let statements = [
+        memory(
+            "ProspectiveMemory",
+            "p",
+            &format!("due_date: {at}"),
+            &format!("CREATES_INTENTION {{timestamp: {at}}}"),
+        ),
+        memory(
+            "ProceduralMemory",
+            "q",
+            &format!("last_used: {at}"),
+            "USES_PROCEDURE {success: true, notes: 'quick'}",
+        ),
+        memory("WorkingMemory", "w", "ttl_seconds: 5", "CONTAINS_WORKING {activation_level: 0.5}"),
+        memory("EpisodicMemory", "e", &format!("timestamp: {at}"), "CONTAINS_EPISODIC {sequence_number: 7}"),
+    ];
+    logged(&copy, statements.into_iter());
+    let kept = sessions().await;
+    let source = memory_ladybug::read_source(&copy, None).await.unwrap();
+    assert_eq!(source.store(&*world.graphs, &kept).await.unwrap().refused(), 0);
+    let entries = kept.entries(&EntryQuery::default()).await.unwrap();
+    let of = |id: &str| entries.iter().find(|entry| entry.id == id).unwrap().metadata.clone();
+    let at = "2026-01-02T03:04:05.5+00:00";
+    assert_eq!(of("p"), json!({ "due_date": at, "timestamp": at }));
+    assert_eq!(of("q"), json!({ "last_used": at, "success": true, "notes": "quick" }));
+    assert_eq!(of("w"), json!({ "ttl_seconds": 5, "activation_level": 0.5 }));
+    assert_eq!(of("e"), json!({ "timestamp": at, "sequence_number": 7 }));
+}
+
+/// It was refused as malformed, although the same file showed it where it was read in its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_property_that_was_never_set_is_empty_in_place_and_taken_over() {
+    let (world, agent) = (World::new(), agent("my-agent"));
+    let Some(file) = placed(&world, "my-agent/graph_db") else { return };
+    let bare = "CREATE (:SemanticMemory {memory_id: 'bare', content: 'c', agent_id: 'my-agent'})";
+    let edge = "MATCH (a:SemanticMemory {memory_id: 'bare'}), (b:SemanticMemory {memory_id: 'sem-001'}) \
+         CREATE (a)-[:SIMILAR_TO]->(b), (a)-[:TRANSITIONED_TO]->(b)";
+    logged(&file, [bare, edge].map(str::to_owned).into_iter());
+    let in_place = Graph::read(&*world.graphs, &agent).await.unwrap();
+    let source = memory_ladybug::read_source(&file, None).await.unwrap();
+    let target = memory_ladybug::LadybugGraphs::new(world.folder.path().join("graphs"), None);
+    let migrated = source.store(&target, &sessions().await).await.unwrap();
+    assert_eq!(migrated.refused(), 0, "{migrated:?}");
+    assert_eq!(multiset(&stored(&target, &agent).await), multiset(&in_place));
+    assert_eq!(in_place.semantic.len(), 5);
+}
+
 /// What the engine writes of a transaction last.
 const COMMIT: &[u8] = b"\x02\x8a\x43\x64\x7d\x3c\xc6\x0f\x50";
 

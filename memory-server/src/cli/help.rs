@@ -117,7 +117,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("graph tree", &["memory graph tree --depth 2"]),
     ("graph show", &["memory graph show p1 --agent ada"]),
     ("graph history", &["memory graph history proxy --agent ada"]),
-    ("graph stats", &["memory graph stats --agent ada"]),
+    ("graph stats", &["memory graph stats", "memory graph stats --agent ada"]),
     (
         "graph remember",
         &["memory graph remember 'the proxy limits uploads' --entity proxy --id p1 --agent ada"],
@@ -127,6 +127,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("graph export", &["memory graph export ada ada.json"]),
     ("graph import", &["memory graph import ada ada.json --merge"]),
     ("graph migrate", &["memory graph migrate"]),
+    ("graph sessions", &["memory graph sessions"]),
     ("graph clean", &["memory graph clean 'test_*'"]),
     ("import", &["memory import conversations.json --dry-run", "memory import backup.jsonl --user ada"]),
     ("export", &["memory export --out backup.jsonl"]),

@@ -136,7 +136,11 @@ fn what_is_wrong_with_a_file_is_told() {
     let confidence = |wrong: &str| text.replace("0.30000000000000004", wrong).into_bytes();
     for (bytes, told) in [
         (confidence("1e400"), "semantic_nodes[0].confidence: a number that no double holds"),
-        (confidence("\"high\""), "semantic_nodes[0].confidence: another type than f64"),
+        (confidence("\"high\""), "semantic_nodes[0].confidence: another type than a number"),
+        (
+            text.replacen("\"content\":", "\"concept\": \"\", \"content\":", 1).into_bytes(),
+            "semantic_nodes[0].concept: duplicate field `concept`",
+        ),
         (confidence(&"1".repeat(30)), "semantic_nodes[0]: an integer of more than 64 bits"),
         (text.replace("\"a\"", r#""\ud800""#).into_bytes(), "half a surrogate pair"),
         (format!("{text}{text}").into_bytes(), "more follows after the end"),
@@ -233,6 +237,26 @@ fn a_file_of_millions_of_tiny_values_is_refused_before_it_fills_the_memory() {
         (ErrorKind::TooLarge, Some("episodic_nodes[0]"))
     );
     assert!(read_json(&mut file(100_000).as_bytes(), MAX_BYTES).is_ok());
+}
+
+/// Each became a reference of sixteen bytes before the first was looked at: gigabytes for a file of 500 MiB.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_array_of_millions_that_are_no_rows_is_given_up_at_the_first() {
+    let most = || -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    };
+    let text = format!(
+        r#"{{"agent_name":"a","exported_at":"1","format_version":"1.1","semantic_nodes":[{}1],"episodic_nodes":[],"similar_to_edges":[],"derives_from_edges":[],"supersedes_edges":[],"transitioned_to_edges":[]}}"#,
+        "1,".repeat(30_000_000)
+    );
+    let before = most();
+    let error = read_json(&mut text.as_bytes(), MAX_BYTES).unwrap_err();
+    assert!(error.message().starts_with("semantic_nodes[0]: another type than an object"), "{error}");
+    let more = most() - before;
+    assert!(more < 300_000, "{more} KiB");
 }
 
 #[test]

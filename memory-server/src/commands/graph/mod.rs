@@ -3,6 +3,7 @@
 mod backend;
 mod glob;
 mod reading;
+mod sessions;
 mod storage;
 mod transfer;
 mod writing;
@@ -52,7 +53,7 @@ enum Action {
     Show(reading::ShowArgs),
     /// Show how what is known about an entity changed, the oldest first
     History(reading::HistoryArgs),
-    /// Count an agent's memories and edges
+    /// Count an agent's memories and edges; without --agent those of every agent
     Stats,
     /// Store a memory
     Remember(writing::RememberArgs),
@@ -66,8 +67,10 @@ enum Action {
     Import(transfer::ImportArgs),
     /// Take over databases of the original program: graphs, or sessions and their entries
     Migrate(transfer::MigrateArgs),
+    /// List the sessions, or what is stored in one; with --agent those that this agent used, and what it stored
+    Sessions(sessions::SessionsArgs),
     /// Remove sessions by a pattern, with --agent those that this agent alone used; without --yes only say which
-    Clean(transfer::CleanArgs),
+    Clean(sessions::CleanArgs),
 }
 
 impl Action {
@@ -130,9 +133,12 @@ pub(crate) async fn graph(context: &Context, mut args: GraphArgs, out: &mut Out)
             let graphs = open_on(resolve_for_migration(which)?, context, Access::Create).await?;
             shown(context, "migrating", transfer::migrate(&graphs, &args, out)).await
         }
+        Action::Sessions(args) => {
+            sessions::sessions(&open(context, which, Access::Read).await?, &args, out).await
+        }
         Action::Clean(args) => {
             let access = if args.yes { Access::Existing } else { Access::Read };
-            transfer::clean(&open(context, which, access).await?, &args, out).await
+            sessions::clean(&open(context, which, access).await?, &args, out).await
         }
     }
 }
@@ -307,8 +313,15 @@ async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Resul
         _ => error,
     })?;
     check_tenant(&resolved, context)?;
-    let opened = context.open(access).await;
-    let opened = opened.map_err(|error| if is_unmade(&error) { hinted(error, |_| true) } else { error })?;
+    let opened = match context.open(access).await {
+        // Graphs of the engine are read beside a store that was never made, such as those of the original.
+        Err(error) if is_unmade(&error) && resolved.backend == BackendChoice::GraphDb => {
+            let settings = context.settings()?;
+            Opened { memory: settings.empty().await?, settings }
+        }
+        Err(error) if is_unmade(&error) => return Err(hinted(error, |_| true)),
+        opened => opened?,
+    };
     let (tenant, provider) = (&opened.settings.tenant, Arc::new(opened.memory.clone()));
     let graphs: Arc<dyn GraphStore> = match resolved.backend {
         #[cfg(feature = "ladybug")]

@@ -4,9 +4,10 @@ use clap::Args;
 use memory::hierarchical::rows::{Page, Table};
 use memory::hierarchical::{
     Agent, AgentMemory, DEFAULT_MEMORY_BYTES, Direction, Edge, EdgeKind, GraphHit, GraphRecall, Neighbour,
-    Node, RecallOptions, Recalled,
+    Node, RecallOptions, Recalled, Stats,
 };
-use memory_core::Error;
+use memory_core::{Error, ScopeKind};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Graphs;
@@ -195,12 +196,22 @@ fn followed(edge: &Edge) -> String {
     format!("{} {}", word(&edge.kind()), edge.ends().1)
 }
 
+#[derive(Serialize)]
+struct Counted {
+    agent: Agent,
+    #[serde(flatten)]
+    stats: Stats,
+}
+
 pub(super) async fn stats(graphs: &Graphs, out: &mut Out) -> Result<Exit, Failure> {
-    let agent: Agent = graphs.agent()?;
-    let stats = graphs.memory_of(agent.clone()).stats().await?;
-    out.tell(&stats, |out| {
+    let mut all = Vec::new();
+    for agent in graphs.agents().await? {
+        let stats = graphs.memory_of(agent.clone()).stats().await?;
+        all.push(Counted { agent, stats });
+    }
+    let line = |Counted { agent, stats }: &Counted| {
         let counts = stats.counts;
-        out.line(format!(
+        format!(
             "{agent}: {} semantic and {} episodic memories; edges: {} SIMILAR_TO, {} DERIVES_FROM, {} SUPERSEDES, \
              {} TRANSITIONED_TO; revision {}",
             counts.semantic_node_count,
@@ -210,8 +221,12 @@ pub(super) async fn stats(graphs: &Graphs, out: &mut Out) -> Result<Exit, Failur
             counts.supersedes_edge_count,
             counts.transitioned_to_edge_count,
             stats.revision
-        ))
-    })?;
+        )
+    };
+    match (&all[..], graphs.opened.scope().kind) {
+        ([one], ScopeKind::Agent) => out.tell(one, |out| out.line(line(one)))?,
+        _ => out.tell(&all, |out| all.iter().try_for_each(|one| out.line(line(one))))?,
+    }
     Ok(Exit::Ok)
 }
 

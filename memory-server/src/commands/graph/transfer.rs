@@ -1,10 +1,9 @@
-//! `graph export`, `graph import`, `graph migrate` and `graph clean`.
+//! `graph export`, `graph import` and `graph migrate`.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use memory::hierarchical::backend::Paths;
@@ -13,15 +12,14 @@ use memory::hierarchical::transfer::{
     Graph, Imported, MAX_BYTES, Mode, Tables, hold_raw_db, read_json, read_raw_db_rows, write_json,
     write_raw_db,
 };
-use memory::hierarchical::{self, Agent, Sessions};
+use memory::hierarchical::{self, Agent};
 use memory::snapshot::{FileOptions, NewFile};
 use memory::system::SystemClock;
-use memory_core::{Clock as _, Error, ErrorKind, ScopeKind};
+use memory_core::{Clock as _, Error, ErrorKind};
 use serde_json::json;
 
-use super::glob::Glob;
 use super::{Graphs, environment, hinted};
-use crate::terminal::{Exit, Failure, Out, bytes, counted, note, word};
+use crate::terminal::{Exit, Failure, Out, bytes, note, word};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -367,51 +365,4 @@ async fn source(path: &Path, only: Option<&Agent>) -> memory_core::Result<Source
         return hierarchical::ladybug::read_source(path, only).await;
     }
     Source::read(path, only)
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct CleanArgs {
-    /// The ids of sessions: `*` stands for any characters, `?` for one, `[a-f0-9]` for one of these, `[!a-f]` for one of the
-    /// others
-    pattern: String,
-    /// Remove them; without it they are only listed
-    #[arg(long)]
-    pub(super) yes: bool,
-    /// Only list them, as without --yes
-    #[arg(long, conflicts_with = "yes")]
-    dry_run: bool,
-}
-
-pub(super) async fn clean(graphs: &Graphs, args: &CleanArgs, out: &mut Out) -> Result<Exit, Failure> {
-    if args.pattern.is_empty() {
-        return Err(Error::invalid("the pattern is empty; `*` names every session").into());
-    }
-    graphs.check_scope()?;
-    let opened = &graphs.opened;
-    let (tenant, provider) = (&opened.settings.tenant, Arc::new(opened.memory.clone()));
-    // What was never created reads as empty.
-    let sessions = match Sessions::are_made(provider, tenant).await? {
-        true => hierarchical::sessions(&opened.memory, tenant).await?,
-        false => hierarchical::sessions(&opened.settings.empty().await?, tenant).await?,
-    };
-    let mut found = sessions.list().await?;
-    let pattern = Glob::new(&args.pattern);
-    found.retain(|session| pattern.matches(&session.session_id));
-    if opened.scope().kind == ScopeKind::Agent {
-        let agent = graphs.agent()?;
-        found.retain(|session| session.agents == [agent.as_str()]);
-    }
-    let ids: Vec<String> = found.iter().map(|session| session.session_id.clone()).collect();
-    let removed = if args.yes { sessions.remove(&ids).await? } else { 0 };
-    let report = json!({ "dry_run": !args.yes, "sessions": found, "removed": removed });
-    out.tell(&report, |out| {
-        for session in &found {
-            out.line(format!("{}: {}", session.session_id, counted(session.entries, "entry")))?;
-        }
-        match args.yes {
-            true => out.line(format!("{} removed", counted(removed, "session"))),
-            false => out.line(format!("{} would be removed; give --yes", counted(found.len(), "session"))),
-        }
-    })?;
-    Ok(if found.is_empty() { Exit::Nothing } else { Exit::Ok })
 }

@@ -52,6 +52,11 @@ fn memories_are_stored_linked_recalled_and_shown() {
     assert!(tree.contains("ada\n") && tree.contains("    SUPERSEDES p1") && tree.contains("b1"), "{tree}");
     assert!(!user.ok(&ada(&["tree", "--depth", "0"])).contains("SUPERSEDES"));
     user.refused(&["graph", "show", "p1", "--agent", "bob"], 3, "not_found");
+    // Without --agent they were the counts of an agent `default`: none.
+    let all = user.json(&["graph", "stats"]);
+    assert_eq!((&all[0]["agent"], &all[0]["semantic_node_count"]), (&json!("ada"), &json!(2)), "{all}");
+    assert_eq!((&all[1]["agent"], &all[2]), (&json!("bob"), &json!(null)));
+    assert!(user.ok(&["graph", "stats"]).contains("bob: 1 semantic and 0 episodic memories"));
 
     user.ok(&ada(&["relate", "p2", "similar_to", "p1"]));
     let again = user.json(&ada(&["relate", "p2", "similar_to", "p1", "--weight", "0.3"]));
@@ -485,6 +490,20 @@ fn sessions_are_removed_by_pattern_when_told_twice() {
     drop(old);
     let migrated = user.ok(&["graph", "migrate", "memory.db"]);
     assert!(migrated.contains("memory_entries"), "{migrated}");
+    // What was taken over can be read.
+    let names = |found: serde_json::Value| -> Vec<String> {
+        let name = |one: &serde_json::Value| one["session_id"].as_str().unwrap().to_owned();
+        found.as_array().unwrap().iter().map(name).collect()
+    };
+    assert_eq!(names(user.json(&["graph", "sessions"])), ["real", "test_1", "test_2", "test_3"]);
+    assert_eq!(names(user.json(&ada(&["sessions"]))), ["test_1", "test_2"]);
+    let table = user.ok(&["graph", "sessions"]);
+    assert!(table.contains("test_2   1        ada, bob"), "{table}");
+    assert_eq!(user.json(&["graph", "sessions", "test_2"])[0]["content"], "said");
+    assert_eq!(user.json(&ada(&["sessions", "test_2"])), json!([]));
+    let told = user.ok(&["graph", "sessions", "test_2"]);
+    assert_eq!(told, "2026-01-01T00:00:00+00:00  learning of bob: t\n  said\n");
+    user.refused(&["graph", "sessions", "test_9"], 3, "not_found");
     let listed = user.ok(&["graph", "clean", "[r-t]est_[!02-9]"]);
     assert_eq!(listed, "test_1: 1 entry\n1 session would be removed; give --yes\n");
     // The second one has an entry of another agent, the third one is another's.

@@ -55,6 +55,15 @@ async fn a_graph_goes_from_the_engine_to_tables_and_back() {
     assert_eq!(user.json(&["graph", "stats", "--agent", "ada"])["supersedes_edge_count"], 1);
 
     let graph = exported(&user, "graph-db", "engine.json");
+    // Files of the engine alone were "no store", so that a new installation could not read the original's.
+    let reader = User::new();
+    let copy = reader.home().join(".amplihack/graphs/ada");
+    std::fs::create_dir_all(&copy).unwrap();
+    std::fs::copy(user.home().join(".amplihack/graphs/ada/graph_db"), copy.join("graph_db")).unwrap();
+    assert_eq!(reader.json(&["graph", "stats"])[0]["supersedes_edge_count"], 1);
+    assert!(reader.ok(&["graph", "recall", "proxy", "--agent", "ada"]).contains("90 seconds"));
+    assert_eq!(exported(&reader, "graph-db", "read.json"), graph);
+    assert_eq!(reader.json(&["graph", "sessions"]), json!([]));
     let file = user.home().join(".amplihack/graphs/ada/graph_db");
     let source = memory::hierarchical::ladybug::read_source(&file, None).await.unwrap();
     assert_eq!(source.layout(), Layout::Graph);

@@ -46,6 +46,7 @@ const COMMANDS: &[Tried] = &[
     ("graph export", &["ada", "graph.json"], None),
     ("graph import", &["ada", "absent.json"], None),
     ("graph migrate", &["absent.db"], None),
+    ("graph sessions", &[], Some(&[])),
     ("graph clean", &["*"], None),
     ("sql", &["SELECT 1"], Some(&["SELECT 1"])),
     ("scopes", &[], Some(&["--all"])),
