@@ -1,4 +1,4 @@
-//! Ten thousand writes with near-duplicates that are known, once; for `MEMORY_SOAK_MINUTES` where that is set.
+//! Ten thousand writes with known near-duplicates, once, or for `MEMORY_SOAK_MINUTES` if set.
 
 #![allow(clippy::print_stdout, clippy::panic, reason = "a test reports what it did")]
 

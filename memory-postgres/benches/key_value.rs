@@ -1,7 +1,7 @@
-//! What the key/value facet costs over the bare driver: the same statements on the same server, side by side.
+//! What the key/value facet costs compared with the bare driver: the same statements on the same server, side by side.
 //!
-//! `MEMORY_TEST_POSTGRES_URL=… cargo bench -p memory-postgres --bench key_value [-- list get bulk search]`. Every figure is the
-//! median of several rounds, in which the two take turns; ratios are to the floor that is named.
+//! `MEMORY_TEST_POSTGRES_URL=… cargo bench -p memory-postgres --bench key_value [-- list get bulk search]`. Every
+//! figure is the median of several rounds, in which the two take turns; ratios are relative to the named floor.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -36,7 +36,7 @@ const VECTORS: usize = 50_000;
 const DIMENSIONS: usize = 384;
 const ROUNDS: usize = 7;
 
-/// Rows of a scope's entries by their key, as the product asks for them.
+/// A scope's entries by key, as the product reads them.
 const ROWS: &str = "SELECT e.space, e.born, e.key, e.version, e.created_at, e.updated_at, e.expires_at, e.accesses, e.source, \
      e.metadata::text, e.text, e.value FROM memory.entry e WHERE e.tenant = $1 AND e.space = (SELECT s.space FROM memory.scope s \
      WHERE s.tenant = $1 AND s.kind = 0 AND s.name = $2) AND e.key";
@@ -48,7 +48,7 @@ async fn prepare_get(client: &Client) -> Statement {
 #[derive(Debug)]
 struct Directions(EmbeddingModel);
 
-/// A direction that follows from the text alone, near those of the same topic (its first word).
+/// A direction derived from the text alone, near those with the same topic (the first word).
 fn direction(text: &str) -> Vec<f32> {
     let hash = |text: &str| {
         text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -179,7 +179,7 @@ async fn fill(provider: &Arc<dyn Provider>, scope: &Scope, count: usize, embed: 
     );
 }
 
-/// Pages of 100 of a scope that was just filled, against the same rows without a limit of bytes.
+/// Pages of 100 from a scope that was just filled, compared with the same rows without a byte limit.
 async fn list(provider: &Arc<dyn Provider>, scope: &Scope, raw: &Client) {
     const PAGES: usize = 50;
     let statement = raw.prepare(&format!("{ROWS} > $3 ORDER BY e.key LIMIT 100")).await.unwrap();
@@ -245,7 +245,7 @@ async fn get_one(provider: &Arc<dyn Provider>, scope: &Scope, raw: &Client) {
     );
 }
 
-/// 64 tasks at once: against 64 pipelined on one connection, and a pool of 8.
+/// 64 tasks at once, compared with 64 pipelined on one connection, and with a pool of 8.
 async fn get_many_tasks(provider: &Arc<dyn Provider>, scope: &Scope, database: &Database) {
     const GETS: usize = 300;
     let mut clients = Vec::new();
@@ -302,7 +302,7 @@ async fn get_many_tasks(provider: &Arc<dyn Provider>, scope: &Scope, database: &
     );
 }
 
-/// 1,000 new entries at once, against `unnest` and COPY into a table with the same columns and indexes.
+/// 1,000 new entries at once, compared with `unnest` and COPY into a table with the same columns and indexes.
 async fn bulk(provider: &Arc<dyn Provider>, raw: &Client) {
     const ROWS: usize = 1_000;
     raw.batch_execute(
@@ -359,7 +359,7 @@ async fn bulk(provider: &Arc<dyn Provider>, raw: &Client) {
     );
 }
 
-/// Search by vectors, with filters, against the plans that the engine has for them.
+/// Search by vectors, with filters, compared with the engine's own plans for them.
 async fn search(provider: &Arc<dyn Provider>, raw: &Client) {
     let scope = Scope::agent("bench", "vectors").unwrap();
     fill(provider, &scope, VECTORS, true).await;

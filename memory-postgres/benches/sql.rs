@@ -1,8 +1,8 @@
-//! What the SQL facet costs over the bare driver: the same statements on the same server, side by side.
+//! What the SQL facet costs compared with the bare driver: the same statements on the same server, side by side.
 //!
-//! `MEMORY_TEST_POSTGRES_URL=… cargo bench -p memory-postgres --bench sql [-- warm cold]`. Every figure is the median of
-//! several rounds, in which the two take turns. The floor of a warm scope is the statement prepared once on a connection of
-//! the driver's own; that of a cold one is connecting as the scope's role and asking one thing.
+//! `MEMORY_TEST_POSTGRES_URL=… cargo bench -p memory-postgres --bench sql [-- warm cold]`. Every figure is the median
+//! of several rounds, in which the two take turns. The floor of a warm scope is the statement prepared once on a
+//! driver's connection; that of a cold one is connecting as the scope's role and running one query.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -28,7 +28,7 @@ use tokio_postgres::{Client, Statement};
 use self::support::sql;
 
 const ROUNDS: i64 = 9;
-/// The two take turns in slices of so many statements each.
+/// The two take turns in slices of this many statements.
 const SLICES: i64 = 10;
 const TIMES: i64 = 40;
 const ROWS: i64 = 1_000;
@@ -42,7 +42,7 @@ fn load() -> String {
     std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned()
 }
 
-/// A provider, and who asks it.
+/// A provider, and its caller.
 struct Product {
     provider: Arc<dyn Provider>,
     run: RunContext,
@@ -81,7 +81,7 @@ fn main() {
         );
         let mut config = place.config();
         if let Some(sql) = &mut config.sql {
-            // So few that the cold scopes in turn find no session of theirs.
+            // So few that cold scopes, taken in turn, find no session of theirs.
             sql.connections = 8;
         }
         let provider = PostgresProvider::open(config).await.unwrap();
@@ -128,7 +128,7 @@ struct Row<'a> {
     quota: Option<u64>,
 }
 
-/// Statements of a scope whose session is there.
+/// Statements of a scope that has a session.
 async fn warm(product: &Product, raw: &Client) {
     let scope = warm_scope();
     product.exec(&scope, "CREATE TABLE t (id bigint PRIMARY KEY, v text)", &[]).await;
@@ -136,7 +136,7 @@ async fn warm(product: &Product, raw: &Client) {
     let filled = "INSERT INTO t SELECT g, 'value ' || g FROM generate_series(0, 999) g";
     assert_eq!(product.exec(&scope, filled, &[]).await, 1_000);
     let schema = schema_of(raw, &scope).await;
-    // The floor writes into tables of its own: two writers of one row would wait for each other.
+    // The floor writes into separate tables, because two writers of one row would wait for each other.
     raw.batch_execute(&format!(
         "CREATE TABLE public.t (LIKE {schema}.t INCLUDING ALL); INSERT INTO public.t SELECT * FROM {schema}.t; \
          CREATE TABLE public.grows (LIKE {schema}.grows)"
@@ -208,7 +208,7 @@ async fn ask(raw: &Client, statement: &Statement, id: i64, writes: bool) {
     }
 }
 
-/// Statements of a transaction that is open.
+/// Statements in an open transaction.
 async fn within(product: &Product, raw: &Client) {
     let scope = warm_scope();
     let facet = product.provider.sql().unwrap();
@@ -251,7 +251,7 @@ fn cold_scope(at: usize) -> Scope {
     Scope::agent("bench", &format!("cold{at}")).unwrap()
 }
 
-/// The first statement of scopes that exist and have no session here.
+/// The first statement of existing scopes that have no session here.
 async fn cold(product: &Product, place: &sql::Place, raw: &Client) {
     let mut roles = Vec::new();
     for scope in (0..COLD).map(cold_scope) {
@@ -269,7 +269,7 @@ async fn cold(product: &Product, place: &sql::Place, raw: &Client) {
             assert_eq!(found, 1);
         }
         ours.push(begun.elapsed().as_secs_f64() / COLD as f64 * 1e6);
-        // Those that were given up end on the server meanwhile.
+        // Abandoned ones end on the server meanwhile.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let begun = Instant::now();
         for role in &roles {

@@ -1,4 +1,4 @@
-//! What a verdict costs: nanoseconds a statement, by stage. `cargo bench -p memory-validator`.
+//! What a verdict costs: nanoseconds per statement, by stage. `cargo bench -p memory-validator`.
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 
 use std::hint::black_box;
@@ -37,7 +37,7 @@ fn insert() -> String {
     format!("INSERT INTO customers(id, name, email, score) VALUES {}", rows.join(", "))
 }
 
-/// The least of many averages over a few statements: what it costs where nothing else wants the processor.
+/// The least of many averages over a few runs: the cost when nothing else wants the processor.
 fn nanoseconds(mut run: impl FnMut()) -> u128 {
     let mut average = || {
         let (started, mut times) = (Instant::now(), 0u128);

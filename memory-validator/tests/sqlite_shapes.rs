@@ -1,4 +1,4 @@
-//! No statement takes the process down, whatever its shape, and the work grows no faster than the text.
+//! No statement takes down the process, whatever its shape, and the work grows no faster than the text.
 
 #![cfg(feature = "sqlite-grammar")]
 #![allow(unsafe_code, clippy::unwrap_used, reason = "an allocator that counts; helpers of tests")]
@@ -18,7 +18,7 @@ thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; the count is kept in a cell of the thread that has no
+// SAFETY: every call goes unchanged to the system's allocator; the count is in a thread-local cell that has no
 // destructor and allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What a thread has by default, and a small part of what [`Validator::check_here`] asks for.
+/// A thread's default stack, a small part of what [`Validator::check_here`] needs.
 const SMALL_STACK: usize = 2 << 20;
 
 fn on_small_stack(run: impl FnOnce() + Send + 'static) {
@@ -139,7 +139,7 @@ fn lists_of_any_length_take_little_stack() {
     });
 }
 
-/// Bytes allocated on the way to a verdict, on a thread that has kept nothing from another.
+/// Bytes allocated for a verdict, on a thread that keeps nothing from an earlier one.
 fn work(sql: String) -> usize {
     std::thread::spawn(move || {
         let policy = Policy::new(Dialect::Sqlite);
@@ -155,7 +155,7 @@ fn work(sql: String) -> usize {
 fn memory_grows_with_the_text_and_not_with_its_square() {
     let grows = |name: &str, make: fn(usize) -> String, n: usize| {
         let (small, large) = (work(make(n)), work(make(4 * n)));
-        // Vectors and arenas double, so that four times as much may take eight times as much at the steps.
+        // Vectors and arenas double, so four times as much text may take eight times as much memory at the steps.
         assert!(large < 9 * small.max(20_000), "{name}: {small} then {large} bytes");
     };
     let all = |shapes: &[Shape], n: usize| shapes.iter().for_each(|(name, make)| grows(name, *make, n));

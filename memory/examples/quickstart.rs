@@ -1,4 +1,4 @@
-//! Opens a database in memory; writes, reads, searches, and writes only if nothing changed meanwhile.
+//! Opens an in-memory database; writes, reads, searches, and writes only if nothing changed meanwhile.
 //!
 //! `cargo run -p memory --example quickstart`
 
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Err(error) => println!("compare-and-set again: {}: {error}", error.kind()),
     }
 
-    // What a runtime hands its model: the same memory behind the operator's policy.
+    // What a runtime gives its model: the same memory behind the operator's policy.
     let run = RunContext::new("acme".parse()?, "planner".parse()?, "run-1".parse()?);
     let tool = MemoryTool::new(memory, Policy::default().with_memory_scopes([ScopeKind::Agent]), run)?;
     println!("tool: {}", tool.call(r#"{"op": "get", "key": "note/1"}"#).await);

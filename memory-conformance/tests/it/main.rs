@@ -1,4 +1,4 @@
-//! The suite about itself: mutants, reports, and the pages that describe it.
+//! Tests of the suite itself: mutants, reports, and the pages that describe it.
 
 mod mutants;
 mod pages;

@@ -1,6 +1,6 @@
-//! The suite has no hole and no dead weight: every mutant of the reference provider is caught, every case
-//! that it can pass catches one. Cases and mutants about SQL need a provider that serves it: the backends'
-//! own tests hold them against each other.
+//! The suite has no gap and no dead weight: every mutant of the reference provider is caught, and every case that the
+//! provider can pass catches one. Cases and mutants about SQL need a provider that serves it, so the backends' own
+//! tests check them against each other.
 
 use std::ops::ControlFlow;
 

@@ -1,5 +1,4 @@
-//! The suite and the pages say the same: sentences are proved, and the code that pages show is code
-//! that runs.
+//! The suite and the pages agree: every sentence is proved, and the code that pages show really runs.
 
 #![allow(clippy::panic, clippy::print_stderr, reason = "helpers of tests")]
 
@@ -8,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use memory_conformance::{ExpectedFailures, cases, mutants};
 
-/// A page of the repository; `None`, with a word about it, where the crate stands alone.
+/// A page of the repository; `None`, after printing a note, if the crate stands alone.
 fn page(path: &str) -> Option<String> {
     let path = repository().join(path);
     let text = std::fs::read_to_string(&path).ok();
@@ -22,7 +21,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The numbered sentences by id; whether each is marked as not proved.
+/// The numbered sentences by id, and whether each is marked as not proved.
 fn sentences(page: &str) -> BTreeMap<String, bool> {
     page.lines()
         .filter_map(|line| line.strip_prefix("- **")?.split_once("** "))
@@ -104,12 +103,12 @@ fn rust_blocks(page: &str, heading: &str) -> Vec<String> {
         .collect()
 }
 
-/// Code as a comparison sees it: without indentation and blank lines.
+/// Code for comparison: without indentation and blank lines.
 fn flat(code: &str) -> String {
     code.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// The line that makes tests of a harness. The documentation of the macro compiles it, since a binary has one `main`.
+/// The line that makes tests of a harness. The macro's documentation compiles it, since a binary has only one `main`.
 const MAKES_TESTS: &str = "memory_conformance::conformance_tests!(Shelves);";
 
 fn is_shown_as_it_runs(blocks: &[String], running: &str) {

@@ -86,7 +86,7 @@ fn what_a_level_requires_holds_it_back() {
     }
 }
 
-/// Each half lacks what the other half serves, so a case that uses one and does not say so fails.
+/// Each half lacks what the other serves, so a case that uses one without declaring it fails.
 #[test]
 fn what_no_level_requires_holds_none_back() {
     let required = [Need::Kv, Need::Lexical, Need::Cas, Need::Quotas, Need::Stats];
@@ -134,7 +134,7 @@ fn a_run_can_be_broken_off() {
         if seen == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert!(report.cancelled && !report.is_success() && report.level.is_none());
-    // Of hundreds; those that end before the run hears of it are told too.
+    // Of hundreds; those that end before the run learns of it are reported too.
     assert!((3..100).contains(&report.cases.total), "{}", report.cases.total);
 }
 

@@ -1,4 +1,4 @@
-//! The reference provider passes the whole suite, in every way it can be opened. So does the backend of thirty minutes.
+//! The reference provider passes the whole suite in every way it can be opened, and so does the thirty-minute backend.
 
 mod thirty_minutes;
 

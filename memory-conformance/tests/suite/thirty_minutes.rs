@@ -1,4 +1,5 @@
-//! A complete backend: key/value in memory. It serves neither search nor quotas, says so, and [`Checked`] refuses them.
+//! A complete backend: in-memory key/value. It serves neither search nor quotas and says so, and [`Checked`] refuses
+//! them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use memory_conformance::{Fixture, Harness};
 use memory_core::*;
 
-/// What one scope holds. Versions outlive their entries, so none is ever given twice.
+/// The contents of one scope. Versions outlive their entries, so none is ever reused.
 #[derive(Clone, Debug, Default)]
 struct Contents {
     entries: BTreeMap<Key, Entry>,
@@ -50,7 +51,7 @@ impl Shelf {
         self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work` on a scope; what fails has changed nothing.
+    /// Runs `work` on a scope; a failure changes nothing.
     fn with<T>(&self, scope: &Scope, work: impl FnOnce(&mut Contents, Timestamp) -> Result<T>) -> Result<T> {
         work(self.lock().entry(scope.clone()).or_default(), self.clock.now())
     }
@@ -122,7 +123,7 @@ impl Backend for Shelf {
         _: BulkOptions,
     ) -> Result<Vec<SetOutcome>> {
         self.with(scope, |contents, now| {
-            // All or none: a copy takes the items and replaces the scope at the end.
+            // All or none: a copy takes the items, and replaces the scope at the end.
             let mut copy = contents.clone();
             let put = |(index, item): (usize, NewEntry)| {
                 let outcome = copy.put(now, &item.key, item.value, item.options);
@@ -192,7 +193,7 @@ impl Harness for Shelves {
     }
 }
 
-/// The suite opens it beside other configurations; a crate of its own says `conformance_tests!(Shelves)`.
+/// The suite opens it next to other configurations; a crate of its own would use `conformance_tests!(Shelves)`.
 pub(super) fn harness() -> impl Harness {
     Shelves
 }

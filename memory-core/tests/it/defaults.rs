@@ -1,4 +1,4 @@
-//! Methods with defaults, over a backend that is wrong about versions.
+//! Default methods, over a backend that is wrong about versions.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};

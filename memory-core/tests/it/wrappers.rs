@@ -1,4 +1,4 @@
-//! `Checked` and `Interposed`: what reaches the provider inside, and what does not.
+//! `Checked` and `Interposed`: what reaches the inner provider, and what does not.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::future::Future;
@@ -161,7 +161,7 @@ fn a_provider_that_contradicts_itself_is_not_opened() {
     }
 }
 
-/// Healthy, and of no use.
+/// Healthy, and useless.
 #[derive(Debug)]
 struct Bare;
 
@@ -279,7 +279,7 @@ struct Swap;
 impl Hook for Swap {
     async fn around(&self, request: Request, next: Next<'_>) -> Result<Reply> {
         match request.op() {
-            // Answers one operation with another's reply: a defect of the hook.
+            // Answers one operation with another's reply: a bug in the hook.
             Op::Stats => Ok(Reply::EndRun(())),
             // Runs the same request twice.
             Op::DropScope => {

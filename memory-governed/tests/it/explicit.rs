@@ -1,4 +1,4 @@
-//! Ids that a note names.
+//! Ids named in a note.
 
 use memory_governed::resolve::{BoundBy, DeferReason, Resolution, resolve};
 use memory_governed::{Bucket, Operation, WriteRequest};
@@ -13,7 +13,7 @@ fn an_id_in_the_note_binds_whatever_the_words_say() {
     assert_eq!((binding.by, binding.score), (BoundBy::Id, 1.0));
 }
 
-/// Others that the words fit are not what the note waits for.
+/// The note does not wait for other rows that its words fit.
 #[test]
 fn a_deferral_of_a_note_that_names_a_row_offers_that_row_alone() {
     for text in [
@@ -108,13 +108,14 @@ fn a_models_id_must_stand_in_the_note() {
     let request = ends().with_target("redis_timeout");
     let resolution = resolve(&busy(), &request, &note("The thing from yesterday is fixed"), &[]);
     assert_eq!(deferred(&resolution), &DeferReason::IdNotInNote);
-    // Where the words are certain of another row, the two disagree.
+    // If the words clearly mean another row, the two disagree.
     let request = ends().with_target("redis_timeout");
     let resolution = resolve(&busy(), &request, &note("Fixed the lint errors in the billing service."), &[]);
     assert_eq!(deferred(&resolution), &DeferReason::IdNotInNote);
 }
 
-/// The original made an alias of a slug that a note merely mentioned; a lint issue then absorbed the outage's end.
+/// The original made an alias of a slug that a note merely mentioned, and a lint issue then absorbed the end of the
+/// outage.
 #[test]
 fn a_mention_in_passing_binds_nothing() {
     for text in [

@@ -1,4 +1,4 @@
-//! Projections that fail: the event stays, half a projection leaves nothing, and what comes after waits.
+//! Failing projections: the event stays, half a projection leaves nothing, and later ones wait.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Makes every projection of a title fail, in the middle of it.
+/// Makes every projection of a title fail halfway.
 async fn break_titles(world: &World, title: &str) {
     let sql = if world.store.given.contains("postgres:") {
         format!("ALTER TABLE shared_issues ADD CONSTRAINT broken CHECK (title <> '{title}')")
@@ -58,7 +58,7 @@ on_both_stores! {
         world.sound().await;
     }
 
-    /// Only the first 64 events that are stuck were looked at, those of a row that was given up among them.
+    /// Regression: only the first 64 stuck events were examined, including those of a row that was given up.
     async fn a_row_with_many_stuck_events_keeps_no_other_from_being_tried(world) {
         let mut options = Options::default();
         options.max_attempts = 2;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::*;
 
 impl World {
-    /// No text of any table has any of these words, now or after a rebuild, and the chain holds.
+    /// No text in any table contains any of these words, now or after a rebuild, and the chain verifies.
     async fn has_nothing_of(&self, words: &[&str]) {
         for when in ["after forgetting", "after a rebuild"] {
             for (table, text) in self.texts().await {
@@ -40,7 +40,7 @@ on_both_stores! {
         let twin = world.note_by(&actor("bob", Trust::Agent), &private).await;
         world.promote().await;
         world.promote().await;
-        // What refers to it, waits for it, was decided about it, and what became of others.
+        // What refers to it, waits for it or was decided about it, and the outcomes of others.
         world.tell(upsert("task_state", "audit", json!({ "status": "blocked", "blockers_json": ["ottilie_laptop"] }))).await;
         world.tell(append("learnings", "lesson", json!({ "statement": "lock laptops", "source_issue_id": "ottilie_laptop" }))).await;
         world.open_issue("disk", "disk full").await;
@@ -62,11 +62,11 @@ on_both_stores! {
         assert!(forgotten.notes.contains(&note.id) && forgotten.notes.contains(&twin.id));
         let gone: Vec<&str> = forgotten.rows.iter().map(|(_, id)| id.as_str()).collect();
         assert_eq!(gone, ["ottilie_laptop", "audit", "lesson"]);
-        // What only mentioned it in other words is another's note; its own words are named here.
+        // A note that mentioned it only in other words is someone else's; its own words are named here.
         world.has_nothing_of(&["ottilie_laptop\"", "lost a laptop", "quedlinburg", "said so", "lock laptops"]).await;
         assert_eq!(world.ids(Bucket::Issues).await, ["disk"]);
         assert_eq!(world.row(Bucket::Issues, "disk").await.text("entity_id"), Some("rack"));
-        // One candidate less binds nothing.
+        // Having one candidate less binds nothing.
         let vague = world.queue.show(pending_of(&vague)).await.unwrap().unwrap();
         assert_eq!(vague.status, PendingStatus::NeedsReview);
         assert_eq!(vague.candidates.len(), 1);
@@ -74,7 +74,7 @@ on_both_stores! {
         assert!(again.is_nothing(), "{again:?}");
     }
 
-    /// Only the very letters of the id were found.
+    /// Regression: only the exact spelling of the id was found.
     async fn a_forgotten_id_is_found_in_any_case_and_width(world) {
         world.open_issue("jane_doe_case", "Jane called").await;
         world.open_issue("disk", "disk full").await;
@@ -123,7 +123,7 @@ on_both_stores! {
         world.has_nothing_of(&["ask ottilie", "never"]).await;
         assert_eq!(world.ids(Bucket::Constraints).await, ["window"]);
         assert_eq!(world.ids(Bucket::Issues).await, ["ottilie"], "a row of that id in another bucket stays");
-        // The same id may be used again, and is another row.
+        // The same id may be used again, for a different row.
         world.tell(upsert("constraints", "ottilie", json!({ "text": "anew" }))).await;
         assert_eq!(world.row(Bucket::Constraints, "ottilie").await.rev, 1);
         world.sound().await;
@@ -154,7 +154,7 @@ on_both_stores! {
         for sql in ["DELETE FROM tombstones", "UPDATE tombstones SET agent = 'eve'"] {
             assert_eq!(world.sql(sql).await.unwrap_err().kind(), ErrorKind::InvalidArgument, "{sql}");
         }
-        // An erased event takes no other words, and no other event takes its place.
+        // An erased event accepts no other words, and no other event takes its place.
         for sql in [
             "UPDATE events_memory SET payload_json = '{\"title\":\"another\"}'",
             "UPDATE events_memory SET target_id = 'another'",

@@ -28,7 +28,7 @@ fn denied_supposed_asked_quoted_and_promised_ends_are_none() {
     assert_eq!(bound(&end(&busy(), "db_outage is resolved")), "db_outage");
 }
 
-/// An end that is stated of one thing is none of another that the note names.
+/// An end stated about one row does not apply to another that the note names.
 #[test]
 fn the_clause_that_names_a_row_must_state_its_end() {
     for text in [
@@ -136,7 +136,7 @@ fn only_creator_owner_and_authority_end_a_row() {
     assert_eq!(deferred(&resolve(&space([person]), &ends(), &note, &[])), &DeferReason::Unauthorised);
 }
 
-/// A deferred "the earlier blocker" closed an issue of the day after.
+/// Regression: a deferred "the earlier blocker" closed an issue of the next day.
 #[test]
 fn a_row_opened_after_the_note_is_never_meant() {
     let mut later = issue("db_outage", "Database outage in the Frankfurt region");
@@ -146,7 +146,7 @@ fn a_row_opened_after_the_note_is_never_meant() {
     assert_eq!(deferred(&end(&space, "db_outage is resolved")), &DeferReason::OpenedLater);
 }
 
-/// When one of two candidates had been resolved, the other was closed by elimination.
+/// Regression: when one of two candidates had been resolved, the other was closed by elimination.
 #[test]
 fn nothing_is_bound_by_elimination() {
     let mut space = space([

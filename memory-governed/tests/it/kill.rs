@@ -19,7 +19,7 @@ fn rounds() -> u64 {
     std::env::var("MEMORY_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(12)
 }
 
-/// Leases of the child end soon, so that its successor need not wait.
+/// The child's leases are short, so that its successor need not wait.
 fn options() -> Options {
     let mut options = Options::default();
     options.lease = Duration::from_millis(1);
@@ -37,7 +37,7 @@ fn spawn(given: &str, round: u64) -> Child {
         .unwrap()
 }
 
-/// Notes and promotes until it is killed. Not a test of its own: it does nothing without its variable.
+/// Notes and promotes until it is killed. Not a test in itself: without its variable it does nothing.
 #[tokio::test]
 async fn the_process_that_is_killed() {
     let Ok(given) = std::env::var(CHILD) else { return };
@@ -68,7 +68,7 @@ async fn survives(store: Kept) {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        // Opening takes most of it at first; then every step of a promotion is as likely as another.
+        // At first opening takes most of the time; then every step of a promotion is equally likely.
         tokio::time::sleep(Duration::from_millis(250 + random % 400)).await;
         child.kill().unwrap();
         child.wait().unwrap();

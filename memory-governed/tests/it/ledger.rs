@@ -1,4 +1,4 @@
-//! Events: never changed, chained, and enough to make the tables from.
+//! Events are never changed, are chained, and suffice to rebuild the tables.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What decides, and storing on both stores: the ledger, the seven state machines, what waits, and what a kill leaves.
+//! Deciding, and storing on both stores: the ledger, the seven state machines, what waits, and what a kill leaves.
 #![allow(
     missing_docs,
     clippy::unwrap_used,

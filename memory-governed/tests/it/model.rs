@@ -68,7 +68,7 @@ fn a_rejection_is_taken() {
     );
 }
 
-/// Small models leave the list out, repeat the decision, and write `null` for what they have not.
+/// Small models leave out the list, repeat the decision, and write `null` for missing members.
 #[test]
 fn a_single_write_beside_the_decision_is_understood() {
     for reply in [
@@ -159,7 +159,7 @@ fn a_note_that_is_too_long_is_not_shown() {
     assert!(matches!(interpretation.decision, Decision::Reject(_)) && asked.is_empty());
 }
 
-/// A wrong id of a model ends nothing, even one of the context.
+/// A wrong id from a model ends nothing, even if it is in the context.
 #[test]
 fn a_wrong_id_of_a_model_binds_nothing() {
     for id in ["redis_timeout", "made_up"] {

@@ -1,4 +1,5 @@
-//! A promotion and a rebuild of many rows, and how long they take; nothing asserts the time. `MEMORY_GOVERNED_EVENTS` sets the events of the rebuild: 2,000 by default.
+//! A promotion and a rebuild of many rows, with their times, which are not asserted. `MEMORY_GOVERNED_EVENTS` sets the
+//! number of events in the rebuild: 2,000 by default.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What waits: by whom, for what, how long.
+//! What waits: whose, for what, and how long.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ on_both_stores! {
             world.tell(resolve_the(&format!("thing {n}"))).await;
         }
         let last = pending_of(&world.tell(resolve_the("the slow cache")).await).to_owned();
-        // Given behind the stages' back, so that nothing wakes it.
+        // Written behind the stages' back, so that nothing wakes it.
         world.sql("UPDATE shared_issues SET reference_memory_json = '[{\"alias\":\"slow cache\",\"trust\":\"agent\"}]'").await.unwrap();
         let mut rounds = 0;
         while world.queue.show(&last).await.unwrap().unwrap().status == PendingStatus::Waiting {
@@ -88,12 +88,13 @@ on_both_stores! {
             }
             waits.push(seconds);
         }
-        // 1, 2 and 4 seconds, and up to a quarter more.
+        // 1, 2 and 4 seconds, plus up to a quarter.
         assert!(waits.iter().zip([1, 2, 4]).all(|(waited, pause)| *waited == pause || *waited == pause + 1), "{waits:?}");
         assert_eq!(world.queue.list(PendingStatus::NeedsReview, 10).await.unwrap().len(), 1);
     }
 
-    /// After five minutes a name bound nothing any more, nor did one for what stood behind 200 others.
+    /// Regression: after five minutes a name no longer bound anything, and neither did one for a write behind 200
+    /// others.
     async fn a_name_binds_what_was_tried_too_often_until_it_has_waited_too_long(world) {
         world.open_issue("redis_timeout", "redis times out").await;
         world.open_issue("lint", "lint fails").await;
@@ -141,7 +142,7 @@ on_both_stores! {
         let event = &why.events.last().unwrap().event;
         assert_eq!((&event.actor, &event.source_ref.reviewed_by), (&eve, &Some(person())));
         assert_eq!(world.count("reviews").await, 2);
-        // What changed no row is an event of its own: four with the two issues and the end of one.
+        // A decision that changed no row is an event too: four in all, with the two issues and the end of one.
         let decided = format!("events_memory WHERE operation = 'review' AND trust = 'person' AND causation_pending_id = '{second}'");
         assert_eq!((world.count("events_memory").await, world.count(&decided).await), (4, 1));
         let reasons = "events_memory WHERE payload_json LIKE '%nothing was meant%'";

@@ -7,7 +7,7 @@ use memory_governed::{Decision, Operation, WriteRequest};
 
 use crate::space::{bound, day, deferred, end, ends, issue, note, space};
 
-/// What becomes of a note that the rules read: the row it ends, if any.
+/// The outcome of a note read by the rules: the row it ends, if any.
 fn ended(text: &str) -> Option<String> {
     let space = space([issue("issue_1", "Upload fails")]);
     let Decision::Accept(requests) = Rules::decide(text, &Context::of(space.live(), day(10))) else {
@@ -21,8 +21,8 @@ fn ended(text: &str) -> Option<String> {
     })
 }
 
-/// Each of these was once committed, or could have been: a list of words that doubt, deny or quote has no end. More of them
-/// are in the cases `gov.speech` of the conformance suite.
+/// Each of these was once committed, or could have been: words that doubt, deny or quote cannot be listed completely.
+/// The cases `gov.speech` of the conformance suite have more of them.
 #[test]
 fn what_doubts_denies_asks_supposes_promises_or_quotes_ends_nothing() {
     for text in [
@@ -152,7 +152,7 @@ fn what_doubts_denies_asks_supposes_promises_or_quotes_ends_nothing() {
         "issue_1: looking into it",
         "issue_1 ist nicht behoben",
         "issue_1 works again",
-        // What is done is the check, or the work beside it.
+        // What was done is the check, or work next to it.
         "Retested issue_1. Finished.",
         "I have reviewed issue_1. That is completed.",
         "I reviewed issue_1 and that is done",
@@ -232,7 +232,7 @@ fn plain_statements_end_what_they_name() {
     }
 }
 
-/// A title names its row too. Each of these ended the row whose title it repeats.
+/// A title names its row too. Regression: each of these ended the row whose title it repeats.
 #[test]
 fn a_title_in_a_note_is_held_to_a_plain_statement() {
     let mut row = issue("issue_1", "Redis times out under load");
@@ -278,7 +278,7 @@ fn it_is_said_where_a_statement_is_not_plain() {
     assert!(said.contains("`ID is resolved`"), "{said}");
 }
 
-/// It was deferred as if its words told nothing, and the page said that an id binds.
+/// Regression: it was deferred as if its words said nothing, although the page said that an id binds.
 #[test]
 fn an_id_that_is_an_ordinary_word_says_how_it_is_named() {
     let space = space([issue("lint", "The linter fails on main"), issue("slow_build", "The build is slow")]);
@@ -293,7 +293,7 @@ fn an_id_that_is_an_ordinary_word_says_how_it_is_named() {
     assert_eq!(deferred(&end(&space, "The parser is fixed")), &DeferReason::Uncertain);
 }
 
-/// It ended the decision, with nothing in its place.
+/// Regression: it ended the decision, with nothing replacing it.
 #[test]
 fn what_takes_the_place_of_a_row_is_part_of_the_write() {
     let mut row = issue("d1", "Use SQLite");
@@ -310,7 +310,7 @@ fn what_takes_the_place_of_a_row_is_part_of_the_write() {
     assert!(matches!(resolve(&space, &ends(), &note("d1 is superseded by d2"), &[]), Resolution::Defer(_)));
 }
 
-/// A note of nested tails took longer with each of them, without end.
+/// Regression: each nested tail of a note took longer, without bound.
 #[test]
 fn a_note_of_any_shape_is_read_at_once() {
     let space = space([issue("issue_1", "Upload fails")]);

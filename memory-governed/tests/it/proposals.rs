@@ -1,4 +1,4 @@
-//! What the words around a form, a tool, or a model that was not asked for may do: notes by the rules, on both stores.
+//! What the words around a form, a tool, or an unasked model may do: notes read by the rules, on both stores.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use memory_governed::{Actor, Bucket, Calibrated, NoteSource, Outcome, PromotionP
 
 use crate::support::*;
 
-/// What became of the writes of a note that the rules read.
+/// The outcomes of the writes of a note read by the rules.
 async fn said(world: &World, by: &Actor, source: NoteSource, text: &str) -> Vec<Outcome> {
     world.clock.advance(std::time::Duration::from_secs(1));
     let pipeline = PromotionPipeline::new(&world.space, Arc::new(Rules), Arc::new(Calibrated::new()));

@@ -15,12 +15,12 @@ on_both_stores! {
             world.note(append("results", &format!("r_{n}"), json!({ "metric_name": "m", "metric_value": n }))).await;
             world.note_by(&actor("bob", Trust::Agent), upsert("issues", "shared", json!({ "title": format!("t{}", n % 3) }))).await;
         }
-        // The clock moves with each look: a lease must outlast the race.
+        // The clock advances each time it is read: a lease must outlast the race.
         let mut options = Options::default();
         options.lease = Duration::from_secs(3_600);
         let mut running = Vec::new();
         for _ in 0..4 {
-            // Each has a handle of its own on the same store, as another process has.
+            // Each has its own handle on the same store, like another process.
             let provider = opened(&world.store.given).await;
             let space = space_on(provider, Arc::clone(&world.clock), options.clone()).await.unwrap();
             let pipeline = PromotionPipeline::new(&space, Arc::new(Literal), Arc::new(Exact));

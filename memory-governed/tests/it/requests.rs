@@ -1,4 +1,4 @@
-//! What can be told from a request alone.
+//! What a request alone shows.
 
 use memory_governed::{Bucket, Operation, WriteRequest, is_id};
 use serde_json::{Value, json};

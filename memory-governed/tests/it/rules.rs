@@ -106,8 +106,8 @@ fn verbs_of_ending_end_what_is_named() {
     assert_eq!(accepted("The decision on SQLite was revoked").bucket, Bucket::Decisions);
 }
 
-/// A word after the kind that tells what happened is no id: "issue found: …" once opened an issue `found`, and the next one
-/// changed its title; "issue resolved: X" opened one.
+/// A word after the kind that tells what happened is not an id. Regression: "issue found: …" opened an issue `found`,
+/// the next one changed its title, and "issue resolved: X" opened one.
 #[test]
 fn words_that_tell_what_happened_are_no_ids() {
     for text in ["Issue found: the disk is full", "Problem reported: the disk is full"] {
@@ -198,7 +198,7 @@ fn the_state_of_a_task_is_told_in_a_sentence_too() {
     }
 }
 
-/// The original read the first as a resolve, the second as in progress.
+/// The original read the first as a resolve, and the second as in progress.
 #[test]
 fn questions_denials_and_promises_ask_for_nothing() {
     for text in [
@@ -234,7 +234,7 @@ fn an_id_named_in_passing_is_not_the_target() {
     assert_eq!(accepted("Fixed db_outage and csv_export").target_id, None);
 }
 
-/// Each of these once made a row, or gave one a new title.
+/// Regression: each of these created a row, or changed its title.
 #[test]
 fn a_prefix_with_nothing_to_say_writes_nothing() {
     for text in [
@@ -258,7 +258,7 @@ fn a_prefix_with_nothing_to_say_writes_nothing() {
     }
 }
 
-/// The plan lost its steps, and the first of them ended an issue.
+/// Regression: the plan lost its steps, and the first of them ended an issue.
 #[test]
 fn the_items_of_a_list_belong_to_the_prefix_before_them() {
     let text = "plan: release 2.0\n1. close db_outage\n2. ship it";
@@ -300,12 +300,12 @@ fn a_note_that_reports_what_an_open_issue_asks_for_proposes_its_end() {
         }
     }
     for text in [
-        // Another verb than the issue asks for, too few of its words, two that fit alike.
+        // A different verb than the issue asks for, too few of its words, two that fit equally well.
         "Added a log line for the importer and empty archives",
         "Reviewed the dark mode of the settings page",
         "Added the dark icons",
         "Renamed the cache directory",
-        // Denied, supposed, asked, quoted, promised, in part.
+        // Denied, supposed, asked, quoted, promised, partial.
         "Added the dark mode to the settings page, but not yet",
         "Added the dark mode to half of the settings page only",
         "If it is wanted: added the dark mode to the settings page",
@@ -318,7 +318,7 @@ fn a_note_that_reports_what_an_open_issue_asks_for_proposes_its_end() {
         "Will have added the dark mode to the settings page",
         "Implemented resumable uploads of archives, reverted again",
         "Add a dark mode to the settings page",
-        // The same of what was done, the verb after it.
+        // The same for work that was done, with the verb after it.
         "Dark mode was not added to the settings page",
         "Dark mode is being added to the settings page",
         "Dark mode is to be added to the settings page",

@@ -30,7 +30,7 @@ pub(crate) fn space(rows: impl IntoIterator<Item = Row>) -> Space {
     space
 }
 
-/// Issues of different work, so that words have a rarity.
+/// Issues about different work, so that words differ in rarity.
 pub(crate) fn busy() -> Space {
     space([
         issue("db_outage", "Database outage in the Frankfurt region"),
@@ -42,7 +42,7 @@ pub(crate) fn busy() -> Space {
     ])
 }
 
-/// A note of `ann`, who wrote the rows, on day 10.
+/// A note by `ann`, who wrote the rows, on day 10.
 pub(crate) fn note(text: &str) -> Note {
     Note {
         id: "n1".to_owned(),
@@ -61,7 +61,7 @@ pub(crate) fn ends() -> WriteRequest {
     WriteRequest::new(Bucket::Issues, Operation::Resolve)
 }
 
-/// What a request to end an issue comes to.
+/// The result of a request to end an issue.
 pub(crate) fn end(space: &Space, text: &str) -> Resolution {
     resolve(space, &ends(), &note(text), &[])
 }

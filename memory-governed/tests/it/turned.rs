@@ -1,4 +1,5 @@
-//! Notes that were once committed and say something else, each with clear neighbours that are committed: by the rules, on both stores.
+//! Notes that were once committed although they say something else, each with clear neighbours that are committed: read
+//! by the rules, on both stores.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// What became of the writes of a note that the rules read.
+/// The outcomes of the writes of a note read by the rules.
 pub(crate) async fn said_by(world: &World, by: &Actor, text: &str) -> Vec<Outcome> {
     world.clock.advance(std::time::Duration::from_secs(1));
     let pipeline = PromotionPipeline::new(&world.space, Arc::new(Rules), Arc::new(Calibrated::new()));
@@ -46,7 +47,7 @@ pub(crate) async fn change_nothing(world: &World, notes: &[&str]) {
     }
 }
 
-/// Each of these notes is committed in a space of its own making: `N` is a number, and what stands before `=>` begins its row.
+/// Each of these notes is committed in a separate space: `N` is a number, and the text before `=>` creates its row.
 async fn are_committed(world: &World, notes: &[&str]) {
     for (n, note) in notes.iter().enumerate() {
         let (first, text) = note.split_once(" => ").unwrap();
@@ -81,7 +82,7 @@ impl Interpreter for Misreads {
 }
 
 on_both_stores! {
-    /// Each became the new text of a row that it ends, denies or doubts, or a decision that nobody took.
+    /// Regression: each became the new text of a row that it ends, denies or doubts, or a decision that nobody made.
     async fn a_form_that_turns_the_old_text_replaces_nothing(world) {
         begin(&world, &[
             "issue conveyor_jam: Conveyor belt 3 jams when boxes are wet",
@@ -110,7 +111,7 @@ on_both_stores! {
         ]).await;
     }
 
-    /// The whole note was rejected for the prose below.
+    /// Regression: the whole note was rejected because of the prose below.
     async fn prose_below_a_state_or_a_number_is_read(world) {
         begin(&world, &[
             "issue db_down: The database is down\ntask pick_route: done\nAll tests pass.",
@@ -132,7 +133,7 @@ on_both_stores! {
         ]).await;
     }
 
-    /// Each was rejected, so that nobody saw that a row may have ended.
+    /// Regression: each was rejected, so nobody saw that a row may have ended.
     async fn an_end_in_other_words_waits(world) {
         begin(&world, &[
             "issue jam: Conveyor belt 3 jams",
@@ -168,7 +169,7 @@ on_both_stores! {
         }
     }
 
-    /// What a title denies, supposes or promises was taken for the note's own word.
+    /// Regression: what a title denies, supposes or promises was taken as the note's own statement.
     async fn a_whole_title_turns_no_statement(world) {
         begin(&world, &[
             "issue beep: The scanner does not beep on success",
@@ -189,7 +190,8 @@ on_both_stores! {
         ]).await;
     }
 
-    /// The name then ended the row that the note only asked about, or kept the row of that id from its end.
+    /// Regression: the name then ended the row that the note only asked about, or kept the row with that id from
+    /// ending.
     async fn a_name_is_given_plainly(world) {
         begin(&world, &["issue conveyor_jam: The conveyor jams", "issue scan_1: The scanner is mute"]).await;
         change_nothing(&world, &[
@@ -208,7 +210,7 @@ on_both_stores! {
             "payload": { "severity": "high" }, "candidate_aliases": ["belt trouble"] });
         let outcomes = read_as(&world, "Is conveyor_jam also called belt trouble?", called).await;
         assert!(matches!(outcomes.as_slice(), [Outcome::Deferred { .. }]), "{outcomes:?}");
-        // Nor does who only proposes names give the id of another row.
+        // A writer who may only propose names cannot give a row the id of another either.
         let ada = actor("ada", Trust::Agent);
         for (name, is_given) in [("scan_1", false), ("SCAN_1", false), ("scanner trouble", true)] {
             let outcomes = said_by(&world, &ada, &format!("conveyor_jam is also called {name}")).await;
@@ -217,7 +219,7 @@ on_both_stores! {
         begin(&world, &["scan_1 is fixed", "conveyor_jam is also called \"belt trouble\"", "The belt trouble is fixed"]).await;
     }
 
-    /// What is not understood may be what introduces the end, also where it stands below a form.
+    /// Text that is not understood may introduce the end, even below a form.
     async fn an_end_below_prose_waits_though_it_stands_in_a_line_of_its_own(world) {
         begin(&world, &["issue db_outage: The primary is down"]).await;
         for (n, prose) in ["It was seen on host 7.", "The team expects this", "Seen on host 7.\n\nWhat we hope to say soon"].into_iter().enumerate() {
@@ -229,7 +231,7 @@ on_both_stores! {
         assert_eq!(world.row(Bucket::Issues, "db_outage").await.status, "resolved");
     }
 
-    /// A line of a list named another row for each other line, or for those after it.
+    /// Regression: a line of a list named another row for every other line, or for those after it.
     async fn a_line_that_ends_a_row_does_not_keep_another_from_its_end(world) {
         begin(&world, &[
             "issue scan_1: The scanner is mute\nissue scan_10: The scale drifts\nissue scan_2: The lift rattles\nissue scan_3: The dock leaks",
@@ -245,7 +247,7 @@ on_both_stores! {
         begin(&world, &["- new_a is fixed\n- Resolved: scan_3"]).await;
     }
 
-    /// Rules and models see the 100 latest rows of a kind; the others were taken for ids of no row.
+    /// Rules and models see the 100 latest rows of a kind. Regression: other ids were taken for ids of no row.
     async fn a_row_is_named_however_many_are_newer(world) {
         begin(&world, &[
             "issue old_export: Add a CSV export to the shipment report",
@@ -345,7 +347,7 @@ on_both_stores! {
         world.sound().await;
     }
 
-    /// Whichever row the words fit best was taken.
+    /// Regression: whichever row the words fit best was taken.
     async fn an_id_of_several_kinds_is_not_guessed(world) {
         begin(&world, &["issue a_b: one", "decision a_b: two", "constraint a_b: three", "task a_b: pending", "issue c_d: four", "task c_d: in progress", "issue e_f: five", "task e_f: done"]).await;
         change_nothing(&world, &["a_b is done", "a_b is resolved", "a_b is lifted", "Fixed a_b", "c_d is done", "resolve c_d"]).await;
@@ -353,7 +355,7 @@ on_both_stores! {
         assert_eq!(world.row(Bucket::TaskState, "a_b").await.status, "pending");
     }
 
-    /// It ended a row whose words were like those of the new one, or waited for ever.
+    /// Regression: it ended a row with words like those of the new one, or waited forever.
     async fn a_new_row_may_begin_with_a_verb_of_ending(world) {
         begin(&world, &[
             "issue db_outage: Crash when opening an empty CSV file",
@@ -415,7 +417,7 @@ on_both_stores! {
         world.sound().await;
     }
 
-    /// A leader changed it by binding its own note, which was deferred for that reason.
+    /// Regression: a leader changed it by binding its own note, which was deferred for that very reason.
     async fn who_may_not_change_what_binds_others_does_not_do_it_by_review(world) {
         begin(&world, &["constraint no_deploy: no deploys on friday", "plan: ship on monday"]).await;
         for (text, of, target) in [
@@ -469,7 +471,7 @@ on_both_stores! {
         begin(&world, &["reopen db_outage: not fixed on arm"]).await;
     }
 
-    /// A model that misreads: each of these notes was committed as what stands beside it.
+    /// A model that misreads. Regression: each of these notes was committed as the request next to it.
     async fn what_a_model_reads_must_be_said(world) {
         begin(&world, &[
             "issue db_outage: the primary database is down",

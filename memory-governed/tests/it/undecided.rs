@@ -1,4 +1,4 @@
-//! Notes that were once committed as new rows, decisions or states, and are none.
+//! Notes that were once committed as new rows, decisions or states, but are none.
 
 use memory_governed::Bucket;
 
@@ -6,7 +6,7 @@ use crate::support::*;
 use crate::turned::{begin, change_nothing};
 
 on_both_stores! {
-    /// Each became a new issue, constraint or decision.
+    /// Regression: each became a new issue, constraint or decision.
     async fn news_of_a_row_is_no_new_row(world) {
         begin(&world, &[
             "issue redis_timeout: Redis times out under load",
@@ -32,7 +32,7 @@ on_both_stores! {
             "decision: use_kafka is revoked",
             "decision: revoke use_kafka",
         ]).await;
-        // What it names has ended since, and that decides nothing.
+        // The row it names has ended since, which decides nothing.
         begin(&world, &["redis_timeout is resolved"]).await;
         change_nothing(&world, &["issue: redis_timeout is back"]).await;
         assert_eq!(world.row(Bucket::Issues, "redis_slow").await.status, "open");
@@ -46,7 +46,7 @@ on_both_stores! {
         world.sound().await;
     }
 
-    /// Each was a decision, a constraint or the plan.
+    /// Regression: each was a decision, a constraint or the plan.
     async fn what_is_not_decided_binds_nobody(world) {
         change_nothing(&world, &[
             "decision: pending",
@@ -75,7 +75,7 @@ on_both_stores! {
         change_nothing(&world, &["plan: dead", "plan: scrap it", "plan: the plan is dead", "plan: we have no plan", "plan: lgtm", "plan: +1", "plan: {}", "plan: []"]).await;
     }
 
-    /// The rule said the contrary then.
+    /// Regression: the rule then said the opposite.
     async fn a_denial_is_not_left_out_silently(world) {
         begin(&world, &[
             "constraint no_friday: no deploys on Fridays",

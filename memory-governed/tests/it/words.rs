@@ -1,4 +1,4 @@
-//! Notes that name no id: their words decide, or nothing does.
+//! Notes without an id: their words decide, or nothing does.
 
 use memory_governed::Bucket;
 use memory_governed::resolve::{BoundBy, DeferReason, Resolution, Row, Space, resolve};
@@ -53,7 +53,7 @@ fn a_note_that_restates_a_title_binds_it() {
     assert_eq!(binding.candidates[0].id, "csv_export");
 }
 
-/// What is said to go on is not what has ended, however well its words fit.
+/// What is said to continue has not ended, however well its words fit.
 #[test]
 fn a_sentence_that_denies_lends_its_words_to_no_row() {
     for text in [
@@ -105,7 +105,7 @@ fn a_space_without_rows_defers() {
     assert!(matches!(resolution, Resolution::Defer(deferral) if deferral.candidates.is_empty()));
 }
 
-/// Without an end to the row list, a long history would be slow; this is the bound the pipeline relies on.
+/// Without a limit on the list of rows, a long history would be slow; the pipeline relies on this bound.
 #[test]
 fn four_hundred_open_rows_take_milliseconds() {
     let mut space = large();
@@ -133,7 +133,7 @@ fn a_note_of_any_size_is_read() {
     assert!(matches!(end(&large(), "\u{0}\u{202e}🚀"), Resolution::Defer(_)));
 }
 
-/// With one row there is no rival to lead: being alone must not make it likelier.
+/// With one row there is no rival: being alone must not make it likelier.
 #[test]
 fn a_lone_row_is_bound_by_its_own_words_only() {
     let lone = |title: &str| space([issue("only", title)]);
@@ -152,7 +152,7 @@ fn a_lone_row_is_bound_by_its_own_words_only() {
     }
 }
 
-/// In a fresh space every word is rare: the figures of large trackers say nothing about it.
+/// In a fresh space every word is rare: figures from large trackers do not apply.
 #[test]
 fn siblings_that_differ_in_one_rare_word_are_told_apart_or_deferred() {
     let space = space([

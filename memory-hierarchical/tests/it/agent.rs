@@ -77,7 +77,7 @@ on_both_stores! {
         ] {
             assert_eq!(memory.store_episodic(node).await.unwrap_err().kind(), ErrorKind::TooLarge);
         }
-        // Before a write is begun: not even the revision grows.
+        // Before a write begins: not even the revision grows.
         let nothing = memory.stats().await.unwrap();
         assert_eq!((nothing.revision, nothing.counts), (0, Counts::default()));
         let largest = Semantic {
@@ -170,7 +170,7 @@ on_both_stores! {
 
     async fn a_history_is_told_in_the_order_in_which_memories_replaced_each_other(world) {
         let memory = memory(&world, "ada");
-        // Their ids and times say otherwise.
+        // Their ids and times suggest otherwise.
         for (id, time) in [("a", "2025-01-03"), ("b", "2025-01-02"), ("c", "2025-01-01"), ("d", "2024-01-01")] {
             let (entity_name, created_at) = ("Zürich 東京".to_owned(), time.to_owned());
             memory.store_semantic(Semantic { entity_name, created_at, ..semantic(id) }).await.unwrap();

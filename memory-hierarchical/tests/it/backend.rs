@@ -108,7 +108,7 @@ fn symbolic_links_do_not_count() {
     let elsewhere = tempfile::tempdir().unwrap();
     fs::create_dir_all(elsewhere.path().join("ada/graph_db/older")).unwrap();
     fs::write(elsewhere.path().join("file"), "LBUG").unwrap();
-    // The link, below `.amplihack`, and where it leads.
+    // The link below `.amplihack`, and its target.
     for (link, to) in [
         ("memory_graph.db", "file"),
         ("memory_graph.db", "missing"),

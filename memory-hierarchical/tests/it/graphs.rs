@@ -1,4 +1,4 @@
-//! What every store of graphs does.
+//! What every graph store does.
 
 use memory_core::ErrorKind;
 use memory_hierarchical::rows::{Order, Page, Table};
@@ -52,7 +52,7 @@ on_both_stores! {
         let (ada, bob) = (agent("ada"), agent("bob"));
         keep(&world, &ada, &semantics(&["a", "b"]), &[similar("a", "b")]).await;
         keep(&world, &bob, &semantics(&["a"]), &[]).await;
-        // What the one has is not there for the other: neither to read, nor to link, nor to clear.
+        // One agent's memories do not exist for the other: it can neither read, link nor clear them.
         assert!(world.graphs.nodes(&bob, &ids(&["b"])).await.unwrap().is_empty());
         assert!(world.graphs.edges(&bob, &ids(&["a"]), Direction::Both, &EdgeKind::ALL).await.unwrap().is_empty());
         let mut write = world.graphs.write(&bob).await.unwrap();

@@ -1,4 +1,4 @@
-//! The original's databases into ours: every row is accounted for.
+//! Importing the original's databases: every row is accounted for.
 
 use std::path::Path;
 
@@ -20,12 +20,12 @@ async fn migrated(world: &World, file: &Path, agent: Option<&Agent>) -> Migrated
     source.store(&*world.graphs, &sessions(world).await).await.unwrap()
 }
 
-/// Rows, stored, skipped and refused of each table.
+/// Rows, stored, skipped and refused, for each table.
 fn counts(migrated: &Migrated) -> Vec<[u64; 4]> {
     migrated.tables.iter().map(|table| [table.rows, table.stored, table.skipped, table.refused]).collect()
 }
 
-/// Table, reason and number of what was refused.
+/// Table, reason and number of the refused rows.
 fn refused(migrated: &Migrated) -> Vec<(&'static str, Why, u64)> {
     migrated.refusals.iter().map(|refusal| (refusal.table, refusal.why, refusal.count)).collect()
 }
@@ -50,7 +50,7 @@ on_both_stores! {
         let Some(file) = shared("hierarchical/bulk-agent.db") else { return };
         let report = migrated(&world, &file, None).await;
         let mut expected = all(&[1_000, 500, 1_500, 900, 80, 60]);
-        // Two edges have another between the same memories.
+        // Two edges duplicate one between the same memories.
         expected[2] = [1_500, 1_498, 0, 2];
         assert_eq!(counts(&report), expected);
         assert_eq!(refused(&report), [("similar_to_edges", Why::Repeated, 2)]);
@@ -119,7 +119,7 @@ on_both_stores! {
 }
 
 on_both_stores! {
-    /// Ten entries that expire around a time of 2026-11-21T20:09:45Z, each spelled in another way.
+    /// Ten entries that expire around 2026-11-21T20:09:45Z, each spelled differently.
     async fn an_expiry_means_the_same_whatever_its_spelling(world) {
         let Some(file) = shared("flat/memory_expiry_probe.db") else { return };
         let report = migrated(&world, &file, None).await;
@@ -149,7 +149,7 @@ on_both_stores! {
     }
 }
 
-/// A database with learnings of `ada` in one session, each with its id, content and end, in the order of the file.
+/// A database with learnings of `ada` in one session, each with its id, content and end, in file order.
 fn learnings(folder: &Path, name: &str, entries: &[(&str, &str, Option<&str>)]) -> std::path::PathBuf {
     let path = folder.join(name);
     let file = rusqlite::Connection::open(&path).unwrap();
@@ -174,7 +174,7 @@ fn learnings(folder: &Path, name: &str, entries: &[(&str, &str, Option<&str>)]) 
 }
 
 on_both_stores! {
-    /// It once kept a live one with the same content away, of the same file or of the next one.
+    /// Regression: it kept out a live one with the same content, from the same file or the next one.
     async fn a_learning_that_has_expired_suppresses_none(world) {
         let folder = tempfile::tempdir().unwrap();
         let over = Some("2026-02-01T00:00:00Z");
@@ -192,7 +192,7 @@ on_both_stores! {
         assert_eq!(ids, ["new", "next"]);
     }
 
-    /// Such rows once counted as skipped.
+    /// Regression: such rows counted as skipped.
     async fn an_id_that_says_something_else_is_refused_as_taken(world) {
         let folder = tempfile::tempdir().unwrap();
         let first = learnings(folder.path(), "a.db", &[("m", "one", None)]);
@@ -220,7 +220,7 @@ on_both_stores! {
         assert_eq!(held.semantic[0].content, "one");
     }
 
-    /// Sessions of two projects have one name, and their rows the same numbers.
+    /// Sessions of two projects share a name, and their rows the same numbers.
     async fn keys_of_two_files_are_both_kept(world) {
         let folder = tempfile::tempdir().unwrap();
         let file = |value: &str| {
@@ -240,7 +240,7 @@ on_both_stores! {
             let path = if stored == 0 { folder.path().join("one.db") } else { file(value) };
             assert_eq!(counts(&migrated(&world, &path, None).await)[1], [1, stored, 1 - stored, 0], "{value}");
         }
-        // What was drawn from rows is refused with them, once.
+        // What was derived from rows is refused with them, once.
         let report = migrated(&world, &folder.path().join("one.db"), Some(&agent("bob"))).await;
         assert_eq!(refused(&report), [("agent_memories", Why::Foreign, 1), ("agent_sessions", Why::Foreign, 1)]);
     }
@@ -277,7 +277,7 @@ on_both_stores! {
 fn an_installation_is_found_where_the_original_keeps_it_and_links_are_passed_over() {
     use memory_hierarchical::backend::{Environment, Paths};
     let home = tempfile::tempdir().unwrap();
-    // A variable may name no file in /dev, where temporary files may be.
+    // A variable may not name a file in /dev, where temporary files may be.
     let project = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let named = project.path().join("graph_db");
     let environment = Environment::of(|name| match name {

@@ -39,13 +39,13 @@ on_both_stores! {
             world.provider().erase(&EraseTarget::Tenant(tenant())).await.unwrap();
         };
         erase().await;
-        // Another handle, as that of another process, writes as often as before.
+        // Another handle, like that of another process, writes as many times as before.
         let other = SqlGraphs::open(world.provider(), &tenant(), world.ids.clone()).await.unwrap();
         let mut write = other.write(&ada).await.unwrap();
         write.add_semantic(&[says("new", "the port is 9090")]).await.unwrap();
         write.commit().await.unwrap();
         assert_eq!(ids(&recall.recall(&ada, "port", &options).await.unwrap().hits), ["new"]);
-        // More was written since, so that only what is new would be read.
+        // More was written since, so only what is new should be read.
         erase().await;
         for id in ["a", "b", "c"] {
             keep(&world, &ada, &[says(id, "the proxy")], &[]).await;
@@ -105,7 +105,7 @@ on_both_stores! {
     }
 }
 
-/// A memory that many others resemble: lists stay as short as they are asked, and a path leads over it.
+/// A memory that many others resemble: lists stay as short as requested, and a path leads through it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_memory_with_many_edges_is_walked_and_listed() {
     const MANY: usize = 3_000;
@@ -132,7 +132,7 @@ async fn a_memory_with_many_edges_is_walked_and_listed() {
     assert_eq!((beside.total, shown), (MANY, vec!["n0000", "n0001", "n0002"]));
     let path = memory.path("n0000", "n2999", Direction::Both, 2).await.unwrap();
     assert_eq!(path.map(|path| path.len()), Some(2));
-    // It supersedes many, too: whether that closes a circle is seen from the newer memory.
+    // It supersedes many, too: whether that closes a circle is checked from the newer memory.
     let many: Vec<Edge> = (0..MANY).map(|at| supersedes("hub", &format!("n{at:04}"))).collect();
     keep(&world, memory.agent(), &[says("newest", "")], &many).await;
     assert!(memory.link(supersedes("newest", "hub")).await.unwrap());
@@ -170,7 +170,7 @@ async fn edges_longer_than_one_answer_are_read_by_pages() {
     assert_eq!(graphs.edges(&ada, &ids, Direction::Outgoing, &EdgeKind::ALL).await.unwrap(), edges);
 }
 
-/// Explains every query before it runs, and keeps those that pass over all rows of an agent.
+/// Explains every query before it runs, and keeps those that scan all rows of an agent.
 #[derive(Debug, Default)]
 struct Explained(Arc<Mutex<Vec<String>>>);
 
@@ -193,7 +193,7 @@ impl Hook for Explained {
     }
 }
 
-/// SQLite once looked for the edges that end at a memory among all edges of the agent.
+/// Regression: SQLite looked for the edges that end at a memory among all edges of the agent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_question_about_a_memory_passes_over_the_whole_graph() {
     let world = World::on(Store::sqlite()).await;
@@ -219,7 +219,7 @@ async fn no_question_about_a_memory_passes_over_the_whole_graph() {
     assert!(memory.link(supersedes("a", "c")).await.unwrap());
     let seen = || std::mem::take(&mut *scans.lock().unwrap());
     assert_eq!(seen(), [""; 0]);
-    // The first one reads all of the graph.
+    // The first one reads the whole graph.
     recall.recall(&ada, "spoke", &RecallOptions::default()).await.unwrap();
     assert!(!seen().is_empty());
     for _ in 0..2 {
@@ -254,7 +254,7 @@ impl Hook for Replaced {
     }
 }
 
-/// Puts ten memories in the place of a graph.
+/// Replaces a graph by ten memories.
 async fn replace(graphs: &SqlGraphs, agent: &Agent, name: &str) {
     let nodes: Vec<Semantic> = (0..10).map(|at| says(&format!("{name}{at}"), "the proxy")).collect();
     let mut write = graphs.write(agent).await.unwrap();
@@ -263,7 +263,7 @@ async fn replace(graphs: &SqlGraphs, agent: &Agent, name: &str) {
     write.commit().await.unwrap();
 }
 
-/// It had nothing at all: the index was of one graph, the memories were those of the other.
+/// Regression: it found nothing at all, because the index was of one graph and the memories of the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_graph_that_is_replaced_meanwhile_is_recalled_whole() {
     for is_known in [false, true] {

@@ -33,7 +33,7 @@ on_both_stores! {
         let sessions = sessions(&world).await;
         let ada = agent("ada");
         world.clock.set("2026-01-31T12:00:00Z");
-        // How an expiry is written, and whether it has come at noon.
+        // How an expiry is written, and whether it has passed at noon.
         let table = [
             ("2026-01-31T11:59:59Z", true),
             ("2026-01-31T12:00:00Z", true),

@@ -1,4 +1,4 @@
-//! Bytes and time: every call ends, and none takes more than it may.
+//! Bytes and time: every call ends, and none exceeds its limits.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -201,7 +201,7 @@ async fn where_nothing_listens_the_call_is_unavailable_and_known_not_to_have_hap
     let (policy, url) = (server.policy(), server.url("/private/path?q=1"));
     drop(server);
     let client = builder(policy).build().unwrap();
-    // The listener closes a moment after its task is told to end.
+    // The listener closes a moment after its task was told to end.
     let mut error = None;
     for _ in 0..100 {
         let call = Call::new(Method::Post, &url).unwrap().kind(CallKind::NotIdempotent);
@@ -235,7 +235,7 @@ async fn a_call_that_ends_while_it_connects_is_known_not_to_have_happened() {
         let call = Call::new(Method::Post, url).unwrap().kind(CallKind::NotIdempotent);
         call.json(&[1]).unwrap().timeout(Duration::from_millis(timeout))
     };
-    // By the deadline of the call, and by the time of silence.
+    // By the call's deadline, and by the limit of silence.
     for (idle, total) in [(60_000, 200), (200, 60_000)] {
         let limits = Limits { idle_timeout: Duration::from_millis(idle), ..Limits::default() };
         let client = builder(policy.clone())
@@ -248,7 +248,7 @@ async fn a_call_that_ends_while_it_connects_is_known_not_to_have_happened() {
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
         assert!(error.message().contains("no connection"), "{error}");
     }
-    // With a connection it may have happened.
+    // With a connection, it may have happened.
     let server = Server::always(vec![Step::Stall]).await;
     let error = hasty(&server).request(call(&server.url("/"), 200)).await.unwrap_err();
     assert_eq!((error.kind(), server.count()), (ErrorKind::OutcomeUnknown, 1), "{error:?}");

@@ -1,4 +1,4 @@
-//! What may be reached, and what goes along.
+//! What may be reached, and what is sent along.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The client against servers of a test's own.
+//! The client against servers started by each test.
 #![allow(
     clippy::indexing_slicing,
     clippy::unwrap_used,

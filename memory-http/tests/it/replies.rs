@@ -1,4 +1,4 @@
-//! What statuses and bodies mean, and that nothing of them is repeated.
+//! The meaning of statuses and bodies, none of which is repeated.
 
 use memory_core::{ErrorKind, Retry};
 use memory_fakes::http::{Server, builder, reply};

@@ -1,4 +1,4 @@
-//! What is tried again, after how long, and when an origin is left alone.
+//! What is retried, after how long, and when an origin is left alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ async fn a_lost_reply_is_repeated_only_where_twice_is_as_good_as_once() {
     assert_eq!(server.count(), 1, "sent once");
 }
 
-/// Replies to a read that are not all there: the connection ends, the compressed body ends, the JSON ends.
+/// Incomplete replies to a read: the connection ends, the compressed body ends, the JSON ends.
 fn cut_short() -> Vec<(&'static str, Vec<Step>)> {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     std::io::Write::write_all(&mut packed, br#"{"ok": true, "words": "honest honest honest"}"#).unwrap();

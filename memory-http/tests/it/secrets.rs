@@ -103,8 +103,8 @@ impl tracing::Subscriber for Log {
 
 #[tokio::test]
 async fn logs_have_origin_status_and_sizes_and_no_content() {
-    // With one subscriber alone, tracing asks the thread that first reaches a call site whether anybody listens, and that may
-    // be another test's thread, where nobody does.
+    // With a single subscriber, tracing asks the thread that first reaches a call site whether anybody listens. That
+    // may be another test's thread, where nobody does.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let log = Log::default();
     let _guard = tracing::subscriber::set_default(log.clone());

@@ -1,4 +1,4 @@
-//! No pattern lets two tenants meet: not in a key, not in a prefix, whatever they are called.
+//! No pattern lets two tenants collide, in a key or a prefix, whatever they are called.
 
 use memory_core::{ErrorKind, RunContext, Scope, ScopeId, ScopeKind, TenantId};
 use memory_http::{KeyOptions, KeyRef, Keyring, PatternOf, Tenancy, TenantPattern, scope_id};
@@ -35,7 +35,7 @@ proptest! {
         let (Ok(of_a), Ok(of_b)) = (pattern.name(&a), pattern.name(&b)) else { return Ok(()) };
         prop_assert_eq!(pattern.tenant(&of_a), Some(a.clone()), "{}", of_a);
         if a != b {
-            // Not even to what folds case, trims, or drops the dots at an end.
+            // Not even for services that fold case, trim, or drop trailing dots.
             let folded = |name: &str| name.to_lowercase().trim().trim_end_matches('.').to_owned();
             prop_assert_ne!(folded(&of_a), folded(&of_b));
             if pattern.of() == PatternOf::Prefixes {
@@ -76,7 +76,7 @@ fn shared(prefix: &str) -> Keyring {
 
 fn with_prefix(prefix: &str) -> KeyOptions {
     let mut options = KeyOptions::new(Tenancy::SharedKeyWithPrefix);
-    // A variable that every process has; it is read, and sent nowhere.
+    // A variable that every process has; it is read, but sent nowhere.
     options.shared = Some(KeyRef::env("PATH"));
     options.prefix = Some(prefix.to_owned());
     options
@@ -165,7 +165,7 @@ fn keys_by_pattern_are_each_tenants_own() {
         assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{tenant}: {error}");
         assert!(!format!("{error:?}").contains("of-"));
     }
-    // A key that is named goes before the pattern, and never into it.
+    // A named key takes precedence over the pattern, and never enters it.
     options.tenants.insert("umbrella".into(), KeyRef::file(dir.path().join("acme.key")));
     assert!(Keyring::load(&options).unwrap_err().message().contains("another tenant's"));
     options.tenants.clear();

@@ -1,4 +1,4 @@
-//! Certificates: what is trusted, and what is not.
+//! Certificates: which are trusted, and which are not.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// A root, and a server at 127.0.0.1 that holds a certificate of it for `name`.
+/// A root, and a server at 127.0.0.1 with a certificate from it for `name`.
 async fn server(name: &str) -> (SocketAddr, String) {
     server_at("127.0.0.1:0", name).await
 }
@@ -123,7 +123,7 @@ fn roots_that_are_no_certificates_are_refused() {
     assert_eq!(built.unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
-/// A public address of this machine's own, in a network namespace where nobody else is.
+/// A public address on this machine, in a network namespace without anyone else.
 const PUBLIC: &str = "11.0.0.1";
 const INSIDE: &str = "MEMORY_HTTP_TEST_INSIDE_NAMESPACE";
 

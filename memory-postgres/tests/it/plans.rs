@@ -1,5 +1,5 @@
-//! No operation's cost depends on what the planner knows of the tables: those that were just filled have no statistics, and
-//! a session's plans may be older than most rows. Cost is measured in rows that the server reads.
+//! No operation's cost depends on what the planner knows about the tables: newly filled ones have no statistics, and a
+//! session's plans may be older than most rows. Cost is measured in rows that the server reads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::support::Database;
 const ENTRIES: usize = 600;
 /// Scopes beside the large one, with the same first key.
 const OTHERS: usize = 40;
-/// How often each operation is repeated on one connection: more often than a prepared statement is planned anew.
+/// How often each operation is repeated on one connection: more often than it takes to replan a prepared statement.
 const TIMES: i64 = 8;
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ async fn fill(provider: &PostgresProvider) {
     provider.bulk_insert(&large(), items, BulkOptions::default()).await.unwrap();
 }
 
-/// Does one of the operations. Returns its name and how many rows it may read, where a row that an index leads to counts
+/// Performs one of the operations. Returns its name and how many rows it may read, counting a row found by an index
 /// twice; `None` after the last.
 async fn operate(provider: &PostgresProvider, operation: usize) -> Option<(&'static str, usize)> {
     let search = async |mode, text: &str, filter: Option<Filter>| {
@@ -134,7 +134,7 @@ async fn operate(provider: &PostgresProvider, operation: usize) -> Option<(&'sta
     })
 }
 
-/// The name of an operation and how many rows it may read, after doing it again and again.
+/// The name of an operation and how many rows it may read, after repeating it.
 async fn repeat(provider: &PostgresProvider, operation: usize) -> Option<(&'static str, i64)> {
     let mut limit = None;
     for _ in 0..TIMES {

@@ -1,4 +1,4 @@
-//! What the tests share: a database of its own for each test.
+//! Shared by the tests: a separate database for each test.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 #![allow(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ use memory_postgres::PostgresConfig;
 /// A server without.
 pub(crate) const PLAIN_SERVER: &str = "MEMORY_TEST_POSTGRES_PLAIN_URL";
 
-/// A database that ends with the value.
+/// A database that is dropped with the value.
 #[derive(Debug)]
 pub(crate) struct Database(memory_fakes::postgres::Database);
 
@@ -41,15 +41,15 @@ impl std::ops::Deref for Database {
 }
 
 impl Database {
-    /// An empty database on the server with pgvector, which is installed in it. Without a server: `None`, after saying
-    /// so.
+    /// An empty database on the server with pgvector, which is installed in it. `None` without a server, after printing
+    /// a note.
     pub(crate) async fn fresh() -> Option<Self> {
         let database = Self::on(SERVER).await?;
         database.client().await.batch_execute("CREATE EXTENSION IF NOT EXISTS vector").await.unwrap();
         Some(database)
     }
 
-    /// An empty database on the server that has no pgvector.
+    /// An empty database on the server without pgvector.
     pub(crate) async fn plain() -> Option<Self> {
         Self::on(PLAIN_SERVER).await
     }
@@ -74,7 +74,7 @@ pub(crate) async fn program(database: &Database) -> (String, PostgresConfig) {
     (role.clone(), PostgresConfig::new(url_of(database, &role)).with_migrate(false))
 }
 
-/// The URL of a role that [`program`] made.
+/// The URL of a role created by [`program`].
 pub(crate) fn url_of(database: &Database, role: &str) -> String {
     database.url().replacen("postgres@", &format!("{role}:hunter2@"), 1)
 }
@@ -84,7 +84,7 @@ pub(crate) async fn drop_role(database: &Database, role: &str) {
     admin.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
 }
 
-/// A clock that moves when told, and that begins after the server's.
+/// A clock that moves when told, and starts after the server's.
 pub(crate) fn clock() -> Arc<TestClock> {
     let clock = TestClock::new();
     clock.set(Timestamp::from_millis(1_800_000_000_000).unwrap());

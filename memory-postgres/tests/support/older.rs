@@ -1,10 +1,10 @@
-//! Tables as older programs made them, and what those programs send.
+//! Tables as created by older programs, and what those programs send.
 
 use tokio_postgres::Client;
 
 use super::Database;
 
-/// What brought the entries to each version.
+/// What migrated the entries to each version.
 const ENTRIES: [&str; 7] = [
     include_str!("../../src/schema/v1.sql"),
     concat!(include_str!("../../src/schema/v2.sql"), include_str!("../../src/schema/guard.sql")),
@@ -15,7 +15,7 @@ const ENTRIES: [&str; 7] = [
     include_str!("../../src/schema/v7.sql"),
 ];
 
-/// Today's tables of entries, partitioned by tenant as an operator may make them by hand.
+/// The current tables of entries, partitioned by tenant as an operator may do by hand.
 pub(crate) async fn partitioned(database: &Database) {
     make(database, ENTRIES.len(), |step| {
         let parts = |table: &str| {
@@ -28,7 +28,7 @@ pub(crate) async fn partitioned(database: &Database) {
     .await;
 }
 
-/// Tables of entries as a program of this version makes them, and nothing else.
+/// Tables of entries as created by a program of this version, and nothing else.
 pub(crate) async fn tables(database: &Database, version: usize) {
     make(database, version, str::to_owned).await;
 }
@@ -46,7 +46,7 @@ async fn make(database: &Database, version: usize, adapt: impl Fn(&str) -> Strin
     }
 }
 
-/// A set as a program of version 1 sends it, and what it reads of the answer.
+/// A set as sent by a program of version 1, and what it reads from the answer.
 pub(crate) const SET: &str = "SELECT * FROM memory.kv_set('acme', 0::smallint, 'ada', NULL, $1, $2, NULL, NULL, NULL, \
      2, 1, 1::smallint, '{1}'::bigint[], '{1}'::integer[], NULL, 0::smallint, NULL, NULL, NULL, NULL, NULL, NULL, NULL) f";
 

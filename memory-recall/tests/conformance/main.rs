@@ -1,5 +1,5 @@
-//! The reference provider with conversations passes the conformance suite: those about the layer, and all the others as
-//! before.
+//! The reference provider with conversations passes the conformance suite: the cases about the layer, and all the
+//! others as before.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests panic on anything unexpected")]
 
 use memory_conformance::{Fixture, Harness, ReferenceHarness, async_trait};
@@ -10,7 +10,7 @@ struct Conversations {
     reference: ReferenceHarness,
     /// Whether turns have vectors.
     embeds: bool,
-    /// As large as can be, or so small that every recall reads the store.
+    /// As large as possible, or so small that every recall reads the store.
     memory_bytes: usize,
 }
 

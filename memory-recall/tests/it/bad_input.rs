@@ -1,4 +1,4 @@
-//! Messages as they come from the world: huge, undated, out of order, in any script, with commands in them.
+//! Messages as they occur in the wild: huge, undated, out of order, in any script, with commands in them.
 
 use memory_core::layer::{
     AddOptions, AddStatus, ContextBlock, FactsQuery, Forget, Message, RecallQuery, Role,
@@ -15,7 +15,7 @@ async fn ten_megabytes_of_text_are_refused_and_nothing_is_stored() {
     let huge = "kite ".repeat(2 << 20);
     let refused = memory.add(&run(), &scope(), &said(&huge), AddOptions::default()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TooLarge);
-    // As much as one message may have, in one word and in many.
+    // As much as one message may hold, in one word and in many.
     for text in ["k".repeat(900 << 10), "kite ".repeat(180 << 10)] {
         add(&memory, &said(&text)).await;
     }
@@ -121,7 +121,7 @@ async fn a_turn_fits_into_an_entry_whatever_becomes_of_it() {
         let tool = Message::new(Role::Tool, "21 degrees");
         memory.add(&run(), &scope(), &[tool, message], options).await
     };
-    // As JSON a quotation mark takes two bytes, a control character six.
+    // In JSON a quotation mark takes two bytes, a control character six.
     for text in ["x".repeat(most - 100), "\"".repeat(most / 2), "\u{1}".repeat(most / 5)] {
         let refused = add_to(Message::new(Role::User, text), AddOptions::default()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TooLarge);
@@ -222,7 +222,7 @@ async fn a_picture_without_words_is_found_by_its_caption() {
     assert_eq!(ids.len(), 2);
     let found = memory.recall(&run(), &scope(), RecallQuery::new("who flew a kite?")).await.unwrap();
     assert_eq!(found.first().unwrap().caption.as_deref(), Some("a red kite over the dunes"));
-    // The same picture again is known; one that is forgotten stays so.
+    // The same picture again is known; a forgotten one stays forgotten.
     assert_eq!(add(&memory, &[picture("a harbour at night")]).await, []);
     memory.forget(&run(), &scope(), Forget::Ids(ids.clone())).await.unwrap();
     assert_eq!(add(&memory, &[picture("a harbour at night"), picture("a bridge")]).await.len(), 1);
@@ -288,7 +288,7 @@ async fn a_value_that_goes_back_and_forth_holds_as_it_was_said_last() {
         assert_eq!(recall(&store.open(), "lamp").await, [text]);
         last = ids.into_iter().next();
     }
-    // Forgotten, the words do not come back unasked, though they were said so often.
+    // Once forgotten, the words do not come back unasked, however often they were said.
     let last: Vec<FactId> = last.into_iter().collect();
     memory.forget(&run(), &scope(), Forget::Ids(last)).await.unwrap();
     for (again, expected) in [(false, (0, 1)), (true, (1, 0)), (false, (0, 0))] {

@@ -1,4 +1,4 @@
-//! Facts drawn from turns: what is stored, what is refused, and what forgetting and failures do.
+//! Facts extracted from turns: what is stored, what is refused, and the effects of forgetting and failures.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use memory_recall::extract::{
 
 use crate::storage::{Conversations, Store, add, recall, run, said, scope};
 
-/// Answers what it was told to, in order, and keeps the prompts.
+/// Gives the scripted answers in order, and keeps the prompts.
 #[derive(Debug, Default)]
 struct Scripted {
     replies: Mutex<VecDeque<Result<String>>>,
@@ -63,7 +63,7 @@ impl Lab {
         self.queue.step(&scope(), &ModelExtractor::new(self.model.clone())).await.unwrap()
     }
 
-    /// Steps until nothing waits, through every delay.
+    /// Steps until nothing waits, skipping every delay.
     async fn drain(&self) {
         for _ in 0..100 {
             match self.step().await {
@@ -239,7 +239,7 @@ async fn forgetting_a_turn_takes_its_facts_and_neither_comes_back() {
     let ids = add(&lab.memory, &message).await;
     lab.replies([Ok(fact("Ida lives in Bergen, Norway.", &["t1"]))]);
     lab.drain().await;
-    // A process that has the conversation in memory, as it was before.
+    // A process that has the earlier conversation in memory.
     let other = lab.store.open();
     assert_eq!(recall(&other, "Norway").await.len(), 1);
     assert_eq!(lab.forget(&[&ids[0]]).await, 2);
@@ -247,7 +247,7 @@ async fn forgetting_a_turn_takes_its_facts_and_neither_comes_back() {
     add(&lab.memory, &message).await;
     lab.drain().await;
     assert_eq!((lab.prompts().len(), lab.facts().await.len()), (1, 0));
-    // Said again on purpose, it is looked at like any other turn.
+    // Said again on purpose, it is examined like any other turn.
     lab.memory.add(&run(), &scope(), &message, AddOptions::default().with_again(true)).await.unwrap();
     lab.replies([Ok(fact("Ida lives in Bergen, Norway.", &["t1"]))]);
     lab.drain().await;
@@ -522,7 +522,7 @@ impl ChatModel for Silent {
     }
 }
 
-/// A step that comes as far as the model, and no further.
+/// A step that gets as far as the model, and no further.
 async fn interrupted(queue: &ExtractionQueue) {
     let (scope, extractor) = (scope(), ModelExtractor::new(Arc::new(Silent)));
     tokio::select! {
@@ -544,7 +544,7 @@ async fn what_a_killed_process_was_at_is_taken_up_by_another_after_the_lease() {
     lab.replies([Ok(fact("One.", &["t1"]))]);
     lab.drain().await;
     assert_eq!((lab.prompts().len(), lab.derived().await.len()), (1, 1));
-    // One that is interrupted in good order lets others begin at once.
+    // One that is interrupted cleanly lets others begin at once.
     add(&lab.memory, &said("two")).await;
     interrupted(&other).await;
     other.release(&scope()).await.unwrap();

@@ -1,4 +1,4 @@
-//! A scope that was written with one model and is read with another.
+//! A scope written with one model and read with another.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use memory_recall::RecallOptions;
 
 use crate::storage::{Store, add, recall, run, scope};
 
-/// One dimension a letter; counts what it embeds.
+/// One dimension per letter; counts what it embeds.
 #[derive(Debug)]
 struct Letters {
     model: EmbeddingModel,

@@ -1,4 +1,4 @@
-//! What an `add` would do, before it is done.
+//! What an `add` would do, before doing it.
 
 use memory_core::layer::{AddOptions, AddOutcome, FactId, Message, Role};
 use memory_core::{ErrorKind, MemoryLayer as _};

@@ -1,4 +1,4 @@
-//! What is in the store, and what is not.
+//! What the store contains, and what it does not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use memory_core::{
 };
 use memory_recall::{RESERVED_PREFIX, Recall, RecallOptions, TurnVectors, is_reserved};
 
-/// After it, what was overwritten to be gone is gone.
+/// The time after which entries overwritten in order to vanish are gone.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 pub(crate) type Conversations = Checked<Recall<Reference>>;
@@ -27,7 +27,7 @@ impl Store {
         Self { reference: Reference::new(fixture.clock.clone()), fixture }
     }
 
-    /// Another handle, as another process has one.
+    /// Another handle, like that of another process.
     pub(crate) fn open(&self) -> Conversations {
         self.open_with(RecallOptions::default())
     }
@@ -37,7 +37,7 @@ impl Store {
         Checked::new(Recall::new(self.reference.clone(), options, clock, ids)).unwrap()
     }
 
-    /// The vectors of its turns, looked after with this embedder.
+    /// The vectors of its turns, managed with this embedder.
     pub(crate) fn vectors(&self, embedder: Arc<dyn Embedder>) -> TurnVectors {
         let (clock, ids) = (self.fixture.clock.clone(), self.fixture.ids.clone());
         TurnVectors::new(Arc::new(self.open()), embedder, clock, ids)
@@ -145,7 +145,7 @@ async fn what_is_forgotten_makes_room_for_what_is_new() {
         memory.forget(&run(), &scope(), Forget::Ids(ids)).await.unwrap();
         store.fixture.clock.advance(MILLISECOND);
     }
-    // The head, the digests, and what was forgotten for who has read the log before.
+    // The head, the digests, and what was forgotten, for readers who have read the log before.
     assert_eq!(entries(&memory).await.len(), 3);
 }
 
@@ -173,7 +173,7 @@ async fn what_is_said_again_and_again_takes_no_more_room() {
     };
     assert_eq!(unconfirmed(&other).await, ["I live in Oslo"]);
 
-    // What was confirmed, corrected and followed by other confirmations is what was said last, for each reader.
+    // After confirmations, a correction and further confirmations, every reader sees what was said last.
     let confirms = AddOptions::default().with_confirms(ids.clone());
     memory.add(&run(), &scope(), &said("Yes"), confirms).await.unwrap();
     assert_eq!(unconfirmed(&other).await, ["Yes"; 0]);
@@ -223,7 +223,7 @@ async fn thousands_that_were_forgotten_do_not_come_back_unasked() {
         let AddStatus::Done(ids) = outcome.status else { panic!() };
         assert_eq!((ids.len(), outcome.forgotten), (stored, forgotten), "again: {again}");
     }
-    // Once more, and its page has room.
+    // Once more, and its page has space.
     memory.forget(&run(), &scope(), Forget::Ids(ids[1_000..1_001].to_vec())).await.unwrap();
     store.fixture.clock.advance(MILLISECOND);
     let outcome = memory.add(&run(), &scope(), &said[1_000..1_002], AddOptions::default()).await.unwrap();
@@ -360,11 +360,11 @@ async fn other_words_under_the_same_id_take_the_place_of_the_first_in_one_step()
     }
     let left = serde_json::to_string(&entries(&memory).await).unwrap();
     assert!(!left.contains("theremin"), "{left}");
-    // Nothing is lost where there is no room.
+    // Nothing is lost when there is no space.
     let replaces = replaces.with_quota(Quota { max_entries: Some(1), max_bytes: None });
     memory.add(&run(), &scope(), &message("I own a boat"), replaces).await.unwrap_err();
     assert_eq!(recall(&memory, "sextant").await[0], "I own a sextant");
-    // Nobody forgot the words that were replaced, and those that replaced them can be.
+    // The replaced words do not count as forgotten, and their replacements can be forgotten.
     let outcome =
         memory.add(&run(), &scope(), &said("I own a theremin"), AddOptions::default()).await.unwrap();
     assert_eq!(outcome.forgotten, 0);

@@ -1,4 +1,4 @@
-//! Closing and dropping end, on every kind of thread, and lose nothing.
+//! Closing and dropping always finish, on every kind of thread, and lose nothing.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::support::files::place;
 use crate::support::watchdog::within;
 use crate::support::{agent, block_on, fast, json, key, open};
 
-/// More than tokio lets a task take steps of 512 keys before it asks it to give way.
+/// More steps of 512 keys than tokio lets a task take before it must yield.
 const KEYS: usize = 100_000;
 
 fn name(number: usize) -> String {
@@ -33,7 +33,7 @@ async fn read(store: &SqliteProvider, keys: usize) {
     }
 }
 
-/// How often a key has been read, by what a store says that has only just been opened.
+/// How often a key has been read, according to a freshly opened store.
 fn accesses(path: &Path, number: usize) -> u64 {
     let store = open(path, fast());
     let entry = block_on(store.get(&agent("ada"), &key(&name(number)), GetOptions::uncounted()));
@@ -42,7 +42,7 @@ fn accesses(path: &Path, number: usize) -> u64 {
     accesses
 }
 
-/// Reads every key, drops the store where it was read, and returns how long dropping took.
+/// Reads every key, drops the store in the same place, and returns how long dropping took.
 async fn read_and_drop(path: &Path) -> Duration {
     let store = open(path, fast());
     read(&store, KEYS).await;

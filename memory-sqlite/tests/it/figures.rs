@@ -1,4 +1,4 @@
-//! The figures of the caches.
+//! The caches' counters.
 
 use std::sync::Arc;
 

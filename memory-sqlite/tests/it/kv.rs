@@ -1,4 +1,4 @@
-//! The facet on both kinds of database, without any runtime: what the conformance suite does not see from outside.
+//! The facet on both kinds of database, without any runtime: what the conformance suite cannot see from outside.
 
 use std::time::Duration;
 

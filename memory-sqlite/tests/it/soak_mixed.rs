@@ -1,5 +1,5 @@
-//! Mixed work on one large scope, with closing and dropping in between, on every kind of thread. Nothing that was acknowledged
-//! is lost, and something ends at least every ten seconds; where nothing does, the test says who waits for what.
+//! Mixed work on one large scope, with closing and dropping in between, on every kind of thread. Nothing acknowledged
+//! is lost, and something finishes at least every ten seconds; otherwise the test reports who waits for what.
 //!
 //! `MEMORY_SOAK_MINUTES` makes it long, with 100,000 and 1,000,000 entries.
 
@@ -22,9 +22,9 @@ use tokio::runtime::Builder;
 use crate::support::files::{integrity, place};
 use crate::support::{TestClock, agent, block_on, json, key, normal, poll_once, watchdog};
 
-/// Without progress for so long, the store hangs. A build that is not optimised may take longer for one search.
+/// Without progress for this long, the store hangs. An unoptimised build may take longer for one search.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 10 });
-/// Tasks at work at a time.
+/// Concurrent tasks.
 const TASKS: u64 = 4;
 /// Operations of a task between two closings.
 const OPERATIONS: u64 = 150;
@@ -38,7 +38,7 @@ enum Threads {
 }
 
 type Task = Pin<Box<dyn Future<Output = Written> + Send>>;
-/// The keys of a task, and what it stored under them last; `None`: it deleted or erased them.
+/// The keys of a task, and what it last stored under them; `None` if it deleted or erased them.
 type Written = HashMap<String, Option<String>>;
 
 /// The state that the watchdog sees.
@@ -56,7 +56,7 @@ struct Soak {
     written: Written,
 }
 
-/// A small generator of random numbers, which gives the same ones each time.
+/// A small random number generator that repeats its numbers in each run.
 struct Random(u64);
 
 impl Random {
@@ -92,7 +92,7 @@ impl Soak {
         store.close().await.unwrap();
     }
 
-    /// Works for a while on an open store, and ends that in one of four ways.
+    /// Works on an open store for a while, then ends in one of four ways.
     async fn round(&mut self, threads: Threads, round: u64) {
         let store = self.open();
         self.check(&store, round).await;
@@ -106,14 +106,14 @@ impl Soak {
         }
         match round % 4 {
             0 => store.close().await.unwrap(),
-            // Whoever comes next opens the file while this one is still being closed.
+            // The next one opens the file while this one is still being closed.
             1 => drop(store),
             2 => {
                 drop(store);
                 assert!(wait_until_closed(6 * PATIENCE));
             }
             _ => {
-                // Calls whose callers went away are under way as it is dropped.
+                // It is dropped while calls whose callers have gone away are still running.
                 for number in 0..50 {
                     let (name, scope) = (key(&format!("away/{number}")), agent("ada"));
                     let _ = poll_once(store.set(&scope, &name, json("1"), SetOptions::default()));
@@ -140,7 +140,7 @@ fn loaded(number: u64) -> Key {
     key(&format!("loaded/{number:07}"))
 }
 
-/// One task: keys of its own that it writes, and everybody's that it reads.
+/// One task: it writes its own keys, and reads everybody's.
 async fn work(
     store: Arc<SqliteProvider>,
     clock: Arc<TestClock>,
@@ -227,7 +227,7 @@ fn on<T>(threads: Threads, work: impl Future<Output = T>) -> T {
     }
 }
 
-/// Soaks a store of so many entries, and watches over it.
+/// Soaks a store of this many entries, under the watchdog.
 fn soak(path: &Path, entries: u64, threads: Threads, enough: Duration) {
     let watched = Arc::new(Watched::default());
     let mut soak = Soak {

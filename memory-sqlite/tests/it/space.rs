@@ -191,7 +191,7 @@ fn unbounded_log(config: SqliteConfig, writes: usize) -> u64 {
 
 #[test]
 fn the_log_stays_bounded_while_writers_never_pause() {
-    // Writers that wait for no sync write faster than a slow disk takes it: the log's length depends on the disk.
+    // Writers that wait for no sync write faster than a slow disk can take it, so the log's length depends on the disk.
     for (mut config, pages, writes, factor) in [(quiet(), 16, 3_000, 4), (fast(), 50, 24_000, 2)] {
         config.checkpoint_pages = pages;
         let unbounded = unbounded_log(config.clone(), writes);

@@ -46,7 +46,7 @@ fn without_a_bound_for_the_process_agents_get_no_sql() {
     assert_eq!(health.status, HealthStatus::Degraded);
     assert!(health.message.contains("prepare_process"), "{}", health.message);
     drop(provider);
-    // Databases that another process made are not left out in silence.
+    // Databases created by another process are not left out silently.
     let mut config = fast();
     config.sql.process_heap_bytes = Some(64 << 20);
     Sql::open(&path, config).exec("CREATE TABLE t (a)");

@@ -1,4 +1,4 @@
-//! Texts made to break a parser: deep, long, chained. They are refused, or read, and nothing aborts.
+//! Texts made to break a parser: deep, long, chained. They are refused or read, and nothing aborts.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const WALK: Stages = Stages { gate: false, grammar: true, walk: true };
 
-/// Every grammar of every dialect looks at it, with the gate and without: the caps hold in both.
+/// Checks it with every grammar of every dialect, with and without the gate: the caps hold in both cases.
 fn survives(sql: &str) -> Vec<bool> {
     let mut accepted = Vec::new();
     for (dialect, grammar) in [
@@ -66,7 +66,7 @@ fn what_is_nested_or_chained_beyond_every_cap_is_refused() {
         for times in [70, 30_000] {
             let sql = format!("{before}{}{middle}{}", piece.repeat(times), after.repeat(times));
             let accepted = survives(&sql);
-            // `a.b.b…` is a list in the tree, and no more than a name that nobody has.
+            // `a.b.b…` is a list in the tree, and just a name that nobody has.
             if times > 70 {
                 assert!(
                     accepted.iter().all(|accepted| !accepted) || piece == ".b" || piece == "[1]",
@@ -77,7 +77,7 @@ fn what_is_nested_or_chained_beyond_every_cap_is_refused() {
     }
 }
 
-/// The highest trees that the caps let through, by the widest road there is: chains inside chains.
+/// The highest trees that the caps allow, at their widest: chains inside chains.
 #[test]
 fn the_highest_tree_that_is_allowed_is_read_and_dropped() {
     for chain in [45, 500, 999] {

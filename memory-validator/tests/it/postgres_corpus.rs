@@ -9,7 +9,7 @@ use memory_validator::{Dialect, Grammar, Mode, Policy, Stages, Validator, Verdic
 
 const STATEMENTS: &str = include_str!("../data/postgres_statements.txt");
 
-/// The agent of the corpus has a schema of its own.
+/// The corpus's agent has its own schema.
 fn policy(grammar: Grammar) -> Policy {
     let mut policy = Policy::new(Dialect::Postgres);
     policy.schemas.insert("s_a".to_owned());
@@ -131,8 +131,8 @@ fn public_statements_are_decided_about() {
     }
 }
 
-/// Calls that no list of names catches by their first look: attributes that are calls, texts that are statements, names in
-/// every spelling.
+/// Calls that a list of names does not catch at first sight: attributes that are calls, texts that are statements,
+/// names in every spelling.
 #[test]
 fn calls_in_disguise_are_refused() {
     for sql in &section(STATEMENTS, "calls in disguise") {
@@ -140,7 +140,7 @@ fn calls_in_disguise_are_refused() {
             for stages in [Stages::ALL, Stages { gate: true, grammar: false, walk: false }] {
                 let verdict =
                     Validator::check_stages(sql, Dialect::Postgres, Mode::Query, &policy(grammar), stages);
-                // What a tree alone shows the gate lets pass.
+                // The gate lets pass what only a tree shows.
                 let structural = [
                     "WITH x AS (DELETE",
                     "EXPLAIN (ANALYZE)",

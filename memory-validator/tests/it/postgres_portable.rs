@@ -1,5 +1,5 @@
-//! What PostgreSQL's users write and sqlparser does not read: the portable grammar decides about it all the same, as the
-//! engine's own does.
+//! What PostgreSQL's users write and sqlparser cannot read: the portable grammar still decides about it as the engine's
+//! own does.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -30,7 +30,7 @@ fn definitions_in_the_engine_s_own_words_are_accepted() {
     }
 }
 
-/// One statement of each class of syntax that the manual describes and sqlparser lacks.
+/// One statement for each class of syntax that the manual describes and sqlparser lacks.
 #[test]
 fn classes_of_the_engine_s_syntax_are_accepted() {
     for line in crate::support::lines(include_str!("../data/postgres_classes.jsonl")) {
@@ -71,7 +71,7 @@ fn accepted(sql: &str, mode: Mode) {
     }
 }
 
-/// What is read away or read from tokens hides nothing.
+/// Text that is skipped or read from tokens hides nothing.
 #[test]
 fn what_must_be_refused_is_refused_in_those_words_too() {
     for sql in &section(STATEMENTS, "refused") {

@@ -1,5 +1,5 @@
 //! Attacks by class, beyond the corpora: what a policy of allow-lists must refuse, by the gate alone and by the tree
-//! alone, and what it must not.
+//! alone, and what it must accept.
 
 use memory_validator::{Dialect, Mode, Policy, Stages, Verdict, lab};
 
@@ -28,7 +28,7 @@ fn refused(statements: &[String]) {
     assert!(missed.is_empty(), "accepted:\n{}", missed.join("\n"));
 }
 
-/// A test for each class: each half alone refuses its statements, and what looks like them is accepted.
+/// A test for each class: each half alone refuses its statements, and similar legitimate ones are accepted.
 macro_rules! classes {
     ($($class:ident),+) => {
         $(#[test]

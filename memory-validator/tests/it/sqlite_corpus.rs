@@ -1,4 +1,4 @@
-//! What the validator alone makes of the corpora of SQLite statements.
+//! The validator's own verdicts on the corpora of SQLite statements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use memory_validator::{Dialect, Policy, Refusal, Stage, Stages, Validator, Verdi
 const GATE: Stages = Stages { gate: true, grammar: false, walk: false };
 const TREE: Stages = Stages { gate: false, grammar: true, walk: true };
 
-/// Attacks that a text alone does not show, and what stops them instead.
+/// Attacks that the text alone does not show, and what stops them instead.
 const BEYOND: &[(&str, &str)] = &[
     ("sl-deferred_use-", "the attack is in a definition that is stored already: the authorizer sees its use"),
     ("sl-shadow_write-", "a shadow table is known by the tables there are: DEFENSIVE stops the write"),

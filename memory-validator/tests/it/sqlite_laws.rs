@@ -35,7 +35,7 @@ fn decide(sql: &str, mode: Mode) -> Verdict {
     Validator::check_here(sql, Dialect::Sqlite, mode, &Policy::new(Dialect::Sqlite))
 }
 
-/// A verdict without the places, which move with the text.
+/// A verdict without positions, which move with the text.
 fn gist(verdict: Verdict) -> String {
     match verdict {
         Verdict::Accepted(accepted) => format!("{accepted:?}"),
@@ -66,7 +66,7 @@ fn spaces() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// The text of a statement with other spaces, comments and letter case between and in its bare words.
+/// The text of a statement with different spaces, comments and letter case between and in its bare words.
 fn disguised(sql: &str, spaces: &[&str], upper: &[bool]) -> String {
     let mut text = String::new();
     for (index, (start, end, kind)) in lab::tokens(sql, Dialect::Sqlite).into_iter().enumerate() {
@@ -175,7 +175,7 @@ proptest! {
     }
 }
 
-/// A clause that looks back for the words before it finds fewer than it looks for.
+/// A clause that looks back at the words before it finds fewer than it expects.
 #[test]
 fn a_statement_whose_first_words_are_missing_gets_a_verdict() {
     let more = ["CREATE TABLE IF NOT EXISTS t(a)", "SELECT NOT EXISTS n(a)"];

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::support::{Line, corpus};
 use memory_validator::{Dialect, Grammar, Policy, Refusal, Stages, Validator, Verdict};
 
-/// Attacks in what is stored already, or in which table is whose: no text shows them. The authorizer and DEFENSIVE do.
+/// Attacks that depend on what is stored, or on whose a table is: no text shows them. The authorizer and DEFENSIVE stop
+/// them.
 const BEYOND: &[&str] = &["sl-deferred_use-", "sl-shadow_write-"];
 
 fn verdict(line: &Line, stages: Stages) -> Option<Refusal> {
@@ -54,7 +55,7 @@ fn most_legitimate_statements_are_accepted() {
         }
     }
     println!("refused: {misses} of {}", lines.len());
-    // sqlparser itself does not read 6 % of them.
+    // sqlparser itself cannot read 6 % of them.
     assert!(misses * 100 <= 10 * lines.len(), "{misses} of {} are refused", lines.len());
 }
 

@@ -1,4 +1,4 @@
-//! Reading the corpora of statements, and making statements of every shape.
+//! Reads the corpora of statements, and generates statements of every shape.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -26,7 +26,7 @@ pub struct Line {
     pub optional: bool,
 }
 
-/// The lines of a corpus, or none where the shared data is absent.
+/// The lines of a corpus; none if the shared data is absent.
 pub fn corpus(file: &str) -> Option<Vec<Line>> {
     let shared = std::env::var_os("MEMORY_SHARED")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
@@ -44,7 +44,7 @@ pub fn corpus(file: &str) -> Option<Vec<Line>> {
     Some(lines(&text))
 }
 
-/// The statements below the heading `== name`, one a line; `\n` in one is a line feed.
+/// The statements below the heading `== name`, one per line; `\n` in one is a line feed.
 pub fn section(text: &str, name: &str) -> Vec<String> {
     let found = text.split("== ").find_map(|section| section.strip_prefix(name)?.strip_prefix('\n'));
     found.expect(name).lines().map(|line| line.replace("\\n", "\n")).collect()

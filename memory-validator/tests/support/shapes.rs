@@ -1,4 +1,4 @@
-//! Statements that are as deep, as long or as wide as they can be.
+//! Statements that are as deep, long or wide as possible.
 
 /// A form of statement, made with a number of repeated parts.
 pub type Shape = (&'static str, fn(usize) -> String);
@@ -7,7 +7,7 @@ fn chain(before: &str, part: &str, after: &str, n: usize) -> String {
     format!("{before}{}{after}", part.repeat(n))
 }
 
-/// Forms whose tree leans to one side with every part.
+/// Forms whose tree leans further to one side with every part.
 pub const CHAINS: &[Shape] = &[
     ("concat", |n| chain("SELECT 'a'", "||'a'", "", n)),
     ("plus", |n| chain("SELECT 1", "+1", "", n)),
@@ -39,7 +39,7 @@ pub const CHAINS: &[Shape] = &[
     ("cast type", |n| chain("SELECT CAST(1 AS ", "b ", ")", n)),
 ];
 
-/// Forms with something inside itself with every part.
+/// Forms that nest one level deeper with every part.
 pub const NESTS: &[Shape] = &[
     ("brackets", |n| format!("SELECT {}1{}", "(".repeat(n), ")".repeat(n))),
     ("rows", |n| format!("SELECT {}1{}", "(1,".repeat(n), ")".repeat(n))),
@@ -62,7 +62,7 @@ pub const NESTS: &[Shape] = &[
     ("over", |n| format!("SELECT {}1{}", "sum(1) OVER (ORDER BY ".repeat(n), ")".repeat(n))),
 ];
 
-/// Forms that are flat however many parts they have.
+/// Forms that stay flat, however many parts they have.
 pub const LISTS: &[Shape] = &[
     ("in", |n| chain("SELECT 1 IN (1", ",1", ")", n)),
     ("in texts", |n| chain("SELECT 1 IN ('a'", ",'a'", ")", n)),

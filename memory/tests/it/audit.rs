@@ -303,7 +303,7 @@ fn the_configuration_names_the_sinks_and_its_mistakes_are_refused_at_start() {
     }
 }
 
-/// Lines of JSON were appended to the store itself.
+/// Regression: lines of JSON were appended to the store itself.
 #[test]
 fn the_audit_file_is_none_that_the_configuration_uses_for_something_else() {
     let folder = tempfile::tempdir().unwrap();
@@ -331,7 +331,7 @@ async fn a_statement_is_recorded_by_kind_and_tables_without_data() {
         r#"{"op":"sql_query","sql":"DELETE FROM people"}"#,
         r#"{"op":"sql_exec","sql":"ATTACH 'Annabel.db' AS a"}"#,
         r#"{"op":"sql_query","scope":"user","sql":"SELECT 'Annabel'"}"#,
-        // Its name is folded to lower case, in which it has no shape of a secret.
+        // Its name is folded to lower case, where it has no recognisable shape of a secret.
         r#"{"op":"sql_exec","sql":"CREATE TABLE \"AKIAIOSFODNN7EXAMPLE\" (a TEXT)"}"#,
     ];
     for mode in [AuditMode::Metadata, AuditMode::Full] {

@@ -1,4 +1,4 @@
-//! Closing what was opened stores what it holds, whatever stands around the store.
+//! Closing what was opened stores what it holds, whatever wraps the store.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ async fn open(file: &Path) -> Memory {
     memory::open(&format!("sqlite:{}", file.display())).await.unwrap()
 }
 
-/// How often the entry was read, by the last count that is stored.
+/// How often the entry was read, according to the last stored count.
 async fn accesses(memory: &Memory) -> u64 {
     let entry = memory.backend().unwrap().get(&scope(), &key(), GetOptions::uncounted()).await;
     entry.unwrap().unwrap().access_count
@@ -53,7 +53,7 @@ mod with_workers {
 
     use super::*;
 
-    /// Its handles live on while it is asked, so that nothing is stored because they were dropped.
+    /// Its handles stay alive while it is asked, so that nothing is stored because they were dropped.
     #[tokio::test]
     async fn closing_an_opened_store_stores_the_access_counts() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The tools in the forms of providers, held against the rules that each of them documents.
+//! The tools in the forms of the providers, checked against the rules that each of them documents.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use memory::tool::{TOOL_NAME, op_schema};
 use memory::{FilesTool, GraphAccess, MemoryTool, Policy, RunContext, ScopeKind, SharedAccess, ToolOp};
 use serde_json::{Map, Value, json};
 
-/// A tool that may do whatever this build can.
+/// A tool that may do everything this build can.
 async fn tool() -> MemoryTool {
     let memory = memory::open("sqlite::memory:").await.unwrap();
     let run = RunContext::new("acme".parse().unwrap(), "ann".parse().unwrap(), "run".parse().unwrap());
@@ -76,7 +76,8 @@ fn check_strict(node: &Value, depth: usize, properties: &mut usize) {
     }
 }
 
-/// The `Schema` of Gemini's API: a subset of OpenAPI 3.0. Objects and arrays say what they hold, enums are strings.
+/// The `Schema` of Gemini's API: a subset of OpenAPI 3.0. Objects and arrays declare their contents, and enums are
+/// strings.
 fn check_openapi(node: &Value) {
     let object = node.as_object().unwrap_or_else(|| panic!("no schema: {node}"));
     for keyword in object.keys() {
@@ -108,7 +109,7 @@ fn check_openapi(node: &Value) {
     }
 }
 
-/// What every provider asks of a function's name: letters, digits, `_` and `-`, at most 64.
+/// What every provider requires of a function's name: letters, digits, `_` and `-`, at most 64.
 fn check_name(tool: &Value) {
     let name = tool["name"].as_str().unwrap();
     assert!(
@@ -205,7 +206,7 @@ async fn anthropic_takes_in_strict_mode_what_it_can_say_whole() {
         }
     }
 
-    // Each of these has no place in a strict tool; the last is one optional field too many.
+    // None of these may be in a strict tool; the last is one optional field too many.
     let of = |fields: Value| json!({"type": "object", "properties": fields, "required": []});
     let optional = |count: usize| {
         of((0..count).map(|at| (at.to_string(), json!({"type": "string"}))).collect::<Map<_, _>>().into())
@@ -315,7 +316,7 @@ async fn null_in_an_object_of_the_tool_s_own_stands_for_one_that_is_left_out() {
         let answer: Value = serde_json::from_str(&tool.call(&call.to_string()).await).unwrap();
         assert_eq!(answer["hits"].is_array(), taken, "{call}: {answer}");
     }
-    // A caller's own value keeps it.
+    // A `null` in a caller's own value is kept.
     let value = r#"{"policy":null,"n":1.50}"#;
     tool.call(&format!(r#"{{"op":"set","key":"k","value":{value}}}"#)).await;
     assert!(tool.call(r#"{"op":"get","key":"k"}"#).await.contains(value));

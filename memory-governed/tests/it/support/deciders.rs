@@ -8,7 +8,8 @@ use memory_governed::{
     WriteRequest,
 };
 
-/// A note is the JSON of its request, or of a list of them, after any words; `retry …` cannot be told now; anything else is noise.
+/// A note is the JSON of its request, or of a list of them, after any words; `retry …` cannot be decided now; anything
+/// else is noise.
 #[derive(Debug)]
 pub(crate) struct Literal;
 
@@ -36,7 +37,7 @@ fn decide(note: &Note) -> Decision {
     }
 }
 
-/// Binds by an exact id, or by the one row whose id or alias is in the words of the reference.
+/// Binds by an exact id, or to the one row whose id or alias is in the words of the reference.
 pub(crate) struct Exact;
 
 impl Resolver for Exact {

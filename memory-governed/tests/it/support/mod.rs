@@ -18,7 +18,7 @@ use memory_governed::{
 };
 use serde_json::{Value, json};
 
-/// A clock that tests move.
+/// A clock moved by tests.
 #[derive(Debug)]
 pub(crate) struct TestClock(AtomicI64);
 
@@ -30,7 +30,7 @@ impl TestClock {
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        // Each look is a millisecond later, so that what came first is older.
+        // Each reading is a millisecond later, so that earlier things are older.
         Timestamp::from_millis_clamped(self.0.fetch_add(1, Ordering::SeqCst))
     }
 }
@@ -196,7 +196,7 @@ impl World {
         rows.rows.into_iter().flatten().collect()
     }
 
-    /// What every test may end with: the chain holds, and the tables are what the events give.
+    /// What every test may end with: the chain verifies, and the tables match the events.
     pub(crate) async fn sound(&self) {
         self.ledger.verify(None).await.unwrap();
         let before = self.ledger.digest().await.unwrap();
@@ -206,7 +206,7 @@ impl World {
     }
 }
 
-/// A request, or a list of them, as a note: with the names of the rows before it, since an id in a quotation names none.
+/// A request, or a list of them, as a note: preceded by the names of the rows, since an id in a quotation names none.
 pub(crate) fn literal(text: &str) -> String {
     let Ok(json @ (Value::Object(_) | Value::Array(_))) = text.parse::<Value>() else {
         return text.to_owned();
@@ -232,7 +232,7 @@ pub(crate) fn resolve(id: &str) -> Value {
     json!({ "bucket": "issues", "operation": "resolve", "target_id": id })
 }
 
-/// A request that only the words refer to.
+/// A request that refers to its row only by words.
 pub(crate) fn resolve_the(words: &str) -> Value {
     json!({ "bucket": "issues", "operation": "resolve", "reference_text": words })
 }
@@ -259,12 +259,12 @@ fn real_time() -> i64 {
 }
 
 impl World {
-    /// A clock that begins with the real time.
+    /// A clock that starts at the real time.
     pub(crate) fn real_clock() -> Arc<TestClock> {
         Arc::new(TestClock(AtomicI64::new(real_time())))
     }
 
-    /// A world whose clock begins with the real time.
+    /// A world whose clock starts at the real time.
     pub(crate) async fn real(store: Kept, options: Options) -> Self {
         let clock = Self::real_clock();
         let space = space_on(Arc::clone(&store.provider), Arc::clone(&clock), options).await.unwrap();

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use memory_core::{Clock, IdGen, Provider, TenantId, Timestamp};
 use memory_hierarchical::SqlGraphs;
 
-/// A clock that tests move.
+/// A clock moved by tests.
 #[derive(Debug)]
 pub(crate) struct TestClock(AtomicI64);
 
@@ -37,7 +37,7 @@ impl IdGen for TestIds {
     }
 }
 
-/// A tenant's graphs in a store of its own.
+/// A tenant's graphs in a separate store.
 pub(crate) struct World {
     pub(crate) graphs: Arc<SqlGraphs>,
     pub(crate) clock: Arc<TestClock>,

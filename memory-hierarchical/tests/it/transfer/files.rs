@@ -1,4 +1,4 @@
-//! Files of the original, and graphs to compare.
+//! Files of the original, and graphs for comparison.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use memory_hierarchical::transfer::{Graph, MAX_BYTES, read_json};
 use memory_hierarchical::{Agent, EdgeKind, GraphStore};
 use serde_json::{Value, json};
 
-/// A file of the original's, or `None` with a printed reason where the data is not there.
+/// A file of the original, or `None` after printing why the data is missing.
 pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     let shared = std::env::var_os("MEMORY_SHARED")
         .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared")), PathBuf::from);
@@ -18,13 +18,13 @@ pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     Some(file)
 }
 
-/// A JSON file of the original's.
+/// A JSON file of the original.
 pub(crate) fn graph_of(name: &str) -> Option<Graph> {
     let mut file = std::fs::File::open(shared(name)?).unwrap();
     Some(read_json(&mut file, MAX_BYTES).unwrap().graph)
 }
 
-/// Every node and edge as text, in an order of its own.
+/// Every node and edge as text, sorted.
 pub(crate) fn multiset(graph: &Graph) -> Vec<String> {
     let line = |table: &str, row: Value| json!([table, row]).to_string();
     let mut all: Vec<String> = graph.semantic.iter().map(|row| line("semantic", json!(row))).collect();

@@ -70,7 +70,7 @@ on_both_stores! {
             let place = format!("supersedes_edges{place}");
             assert_eq!((error.kind(), &error.details()["place"]), (ErrorKind::Corrupt, &place.into()), "{error}");
         }
-        // What is there already closes nothing.
+        // What already exists closes no circle.
         import(&*world.graphs, &ada, half.clone(), Mode::Merge).await.unwrap();
         assert_eq!(multiset(&stored(&*world.graphs, &ada).await), multiset(&half));
     }

@@ -72,7 +72,7 @@ fn more_than_the_limit_is_noticed_while_reading() {
     assert!(read_json(&mut bytes.as_slice(), limit).is_ok());
     let error = read_json(&mut bytes.as_slice(), limit - 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
-    // Endless: it would never return if it read to the end.
+    // Endless: reading to the end would never return.
     let error = read_json(&mut std::io::repeat(b' '), 1_000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
 }

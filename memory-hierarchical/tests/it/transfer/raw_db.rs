@@ -27,8 +27,8 @@ fn file(folder: &Path) -> PathBuf {
     path
 }
 
-/// SQLite takes its allocator before its first use only, so in a process where nothing else uses SQLite: this test's
-/// binary again.
+/// SQLite takes its allocator only before its first use, so this runs in a process where nothing else uses SQLite: this
+/// test's binary again.
 #[test]
 fn agents_get_sql_after_a_graph_was_the_first_use_of_sqlite() {
     const FIRST: &str = "MEMORY_TEST_FIRST_USE";
@@ -124,7 +124,7 @@ fn a_log_that_another_program_keeps_is_read() {
     drop(writer);
 }
 
-/// SQLite made an index beside the log and left it there.
+/// Regression: SQLite created an index next to the log and left it there.
 #[test]
 fn a_log_that_a_program_left_is_read_and_nothing_is_made_beside_it() {
     let (folder, left) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -144,7 +144,7 @@ fn a_log_that_a_program_left_is_read_and_nothing_is_made_beside_it() {
     assert_eq!(contents(left.path()), before);
 }
 
-/// The names of the files in a folder, and what is in them.
+/// The names and contents of the files in a folder.
 fn contents(folder: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     files.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()

@@ -1,4 +1,4 @@
-//! What is said about each of the mutated files, and where that differs from the original.
+//! The verdicts on the mutated files, and where they differ from the original's.
 
 use memory_core::{ErrorKind, Result, Timestamp};
 use memory_hierarchical::transfer::{Graph, Imported, MAX_BYTES, Mode, import, read_json, write_json};
@@ -9,21 +9,21 @@ use super::files::shared;
 use super::import::small;
 use crate::support::{Store, World, agent, semantic, supersedes, transitioned};
 
-/// A file, and the place of its fault; `None`: it is imported whole.
+/// A file, and the place of its fault; `None` if it is imported whole.
 const VERDICTS: [(&str, Option<&str>); 24] = [
     ("bigconf", Some("semantic_nodes[0]")),
     ("bom", Some("byte order mark")),
     // The original stores a confidence of 42.
     ("conf42", Some("semantic_nodes[0].confidence")),
-    // The original gives a semantic and an episodic memory one id, and keeps an edge to a memory that is gone.
+    // The original gives a semantic and an episodic memory one id, and keeps an edge to a missing memory.
     ("crossid", Some("episodic_nodes[0].memory_id")),
-    // The original stores edges that end nowhere. These have more of them than they say, too.
+    // The original stores edges that end nowhere. These files also have more of them than they state.
     ("dangling", Some("statistics")),
     ("danglingtarget", Some("statistics")),
-    // The original drops one of the two, and says that it has imported both.
+    // The original drops one of the two, and claims to have imported both.
     ("dupid", Some("semantic_nodes[1].memory_id")),
     ("dupkey", Some("duplicate field `agent_name`")),
-    // The original drops the memory, and keeps the edges to it.
+    // The original drops the memory but keeps the edges to it.
     ("emptyid", Some("semantic_nodes[0].memory_id")),
     ("expnum", Some("line 1")),
     ("extra", None),
@@ -40,7 +40,7 @@ const VERDICTS: [(&str, Option<&str>); 24] = [
     // The original reads a format that it cannot know.
     ("ver99", Some("format_version")),
     ("vernum", Some("line 1")),
-    // The original does not look whether the file has what it says.
+    // The original does not check whether the file contains what it states.
     ("wrongstats", Some("statistics")),
 ];
 
@@ -61,7 +61,7 @@ async fn every_mutated_file_has_its_verdict() {
     let world = World::on(Store::sqlite()).await;
     for (name, fault) in VERDICTS {
         for mode in [Mode::Replace, Mode::Merge] {
-            // What is there before must be there after a refusal.
+            // What was there before must still be there after a refusal.
             let before = Graph { semantic: vec![semantic("before")], ..Graph::default() };
             import(&*world.graphs, &agent("ada"), before, Mode::Replace).await.unwrap();
             let Some(outcome) = imported(&world, name, mode).await else { return };
@@ -117,13 +117,13 @@ async fn an_edge_of_a_merged_file_may_end_at_a_memory_of_the_graph() {
     assert_eq!(imported.tables.similar_to_edges.imported, 2);
 }
 
-/// Members that are not known are passed over.
+/// Unknown members are ignored.
 fn without_statistics(name: &str) -> Option<Vec<u8>> {
     let text = std::fs::read_to_string(shared(&format!("json-verdicts/{name}.json"))?).unwrap();
     Some(text.replace("\"statistics\"", "\"notes\"").into_bytes())
 }
 
-/// A graph with one fault of each kind, and where it is.
+/// A graph with one fault of each kind, and its place.
 #[tokio::test]
 async fn a_fault_is_told_with_its_place_and_the_graph_stays() {
     let world = World::on(Store::sqlite()).await;

@@ -103,7 +103,7 @@ async fn no_catalog_shows_other_scopes() {
     }
 }
 
-/// The engine takes a number for any relation there is, in every place where a text may name one.
+/// The engine accepts a number for any relation wherever a text may name one.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_number_names_what_others_have() {
     for variable in [support::SERVER, support::PLAIN_SERVER] {
@@ -228,7 +228,7 @@ async fn a_statement_that_ends_its_transaction_is_refused() {
         let options = || StatementOptions::default().in_tx(state.tx.clone());
         let error = provider.exec(&run, &mine, word, &[], options()).await.unwrap_err();
         let told = error.details().get("transaction").and_then(|told| told.as_str().map(str::to_owned));
-        // Later statements are never committed by themselves.
+        // Later statements are never committed on their own.
         let next = provider.exec(&run, &mine, "INSERT INTO own VALUES (2)", &[], options()).await;
         match told.as_deref() {
             Some("lost") => assert_eq!(next.unwrap_err().kind(), ErrorKind::TransactionLost, "{word}"),

@@ -12,7 +12,7 @@ fn every_step_of_the_tour_does_what_it_says() {
     assert!(steps.iter().all(|step| step["ok"] == true && !step["did"].as_array().unwrap().is_empty()));
     assert!(!std::path::Path::new(report["database"].as_str().unwrap()).exists(), "nothing is left behind");
     let ran = user.run(&["demo"]);
-    // The store closes before its folder goes, so it has nothing to warn of.
+    // The store closes before its folder is removed, so there is nothing to warn about.
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     let text = ran.stdout;
     for part in [

@@ -1,4 +1,4 @@
-//! `extract` and the model of `promote`, over a fake of a service that speaks OpenAI's `/chat/completions`.
+//! `extract` and the model of `promote`, over a fake service that speaks OpenAI's `/chat/completions`.
 
 use memory_fakes::{Answer, ParsedRequest};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::service::Service;
 use crate::support::user::{User, has};
 
-/// What a chat service answers with this text.
+/// A chat service's answer with this text.
 fn said(text: &str) -> Answer {
     let message = json!({"role": "assistant", "content": text});
     let usage = json!({"prompt_tokens": 70, "completion_tokens": 9});
@@ -74,7 +74,7 @@ fn facts_are_drawn_shown_with_their_turns_and_forgotten_with_them() {
 
 #[test]
 fn a_turn_with_instructions_reaches_the_model_as_data_and_nothing_but_its_own() {
-    // A model that does what the turn says.
+    // A model that obeys the turn.
     let service = Service::of(|request| {
         let given = given(request);
         assert_eq!(given["turns"].as_array().unwrap().len(), 2);

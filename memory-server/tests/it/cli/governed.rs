@@ -1,4 +1,4 @@
-//! Shared state at the terminal.
+//! Shared state in the terminal.
 
 use std::path::Path;
 
@@ -131,7 +131,7 @@ fn a_variable_names_the_file_where_nothing_else_does() {
             assert!(run(arguments).contains(said), "{arguments:?}");
         }
         assert!(!user.home().join(".local").exists(), "nothing is in the default place");
-        // Whatever else names a store comes first.
+        // Any other way of naming a store takes precedence.
         user.file("memory.toml", "[backends.own]\nurl = \"sqlite:own.db\"\n");
         for other in [&["--url", "sqlite:other.db"][..], &["--backend", "own"], &[]] {
             let mut command = user.command(&[&["shared"], other].concat());
@@ -151,7 +151,7 @@ fn it_is_said_that_nothing_waits_or_that_all_of_it_needs_a_person() {
     assert!(user.ok(&["pending"]).contains("nothing waits"));
     user.ok(&["note", "the earlier blocker is fixed"]);
     user.ok(&["promote"]);
-    // A row that it may have meant ends, and what is left is no proof.
+    // A row that it may have meant ends, and the one that is left proves nothing.
     user.ok(&["note", "lint_step is fixed"]);
     user.ok(&["promote"]);
     let told = user.ok(&["pending"]);
@@ -162,7 +162,8 @@ fn it_is_said_that_nothing_waits_or_that_all_of_it_needs_a_person() {
     assert!(why.contains("the note names its id; applied"), "{why}");
 }
 
-/// It showed ids without what the rows say, and a long note whole in a list; the reason of a rejection was not kept.
+/// Regression: it showed ids without what the rows say, and a long note in full in a list; the reason of a rejection
+/// was not kept.
 #[test]
 fn what_waits_is_shown_with_what_its_rows_say_and_how_to_decide() {
     let user = User::new();
@@ -188,7 +189,7 @@ fn what_waits_is_shown_with_what_its_rows_say_and_how_to_decide() {
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    // A line of the note does not pass for one of the program's.
+    // A line of the note cannot pass for one of the program's.
     assert!(!shown.contains("\nlikely:   lint_step\n"), "{shown}");
     let shown = user.ok(&["review", "show", id(1)]);
     assert!(shown.contains(&format!("memory review bind {} NEW_ID", id(1))), "{shown}");
@@ -197,7 +198,7 @@ fn what_waits_is_shown_with_what_its_rows_say_and_how_to_decide() {
     assert_eq!(rejected[0]["reason"], "it is no issue of its own");
 }
 
-/// `recall --as-of` took a date and these did not; a note of 2099 was kept as one of now, without a word.
+/// Regression: `recall --as-of` accepted a date but these did not, and a note of 2099 was silently kept as one of now.
 #[test]
 fn times_may_be_dates_and_a_note_is_never_of_the_future() {
     let user = User::new();
@@ -214,7 +215,7 @@ fn times_may_be_dates_and_a_note_is_never_of_the_future() {
     assert_eq!(user.json(&["promote"])["notes"], 0);
 }
 
-/// Notes that doubted, denied or quoted an end closed the issue that they name.
+/// Regression: notes that doubted, denied or quoted an end closed the issue that they name.
 #[test]
 fn only_a_plain_statement_ends_the_row_that_it_names() {
     let user = User::new();
@@ -241,7 +242,7 @@ fn behind(user: &User, sql: &str) {
     rusqlite::Connection::open(scope.join("data.db")).unwrap().execute_batch(sql).unwrap();
 }
 
-/// It folded an edited event into the tables, and said that all was well.
+/// Regression: it folded an edited event into the tables, and reported success.
 #[test]
 fn a_ledger_that_does_not_hold_is_not_rebuilt() {
     let user = User::new();
@@ -273,7 +274,7 @@ fn a_note_has_the_agent_and_the_run_that_are_given() {
     }
     let error = user.refused(&["why", "disk_full"], 3, "invalid_argument");
     assert!(error.to_string().contains("issues/disk_full or decisions/disk_full"), "{error}");
-    // Elsewhere the two name different scopes.
+    // In other commands the two name different scopes.
     user.refused(&["list", "--agent", "ada", "--run", "import-7"], 2, "invalid_argument");
 }
 

@@ -1,4 +1,4 @@
-//! The graph of an agent at the terminal.
+//! An agent's graph in the terminal.
 
 use std::process::Stdio;
 
@@ -185,7 +185,7 @@ fn a_graph_goes_to_a_file_and_comes_back_the_same() {
     }
     assert_eq!(written["statistics"]["derives_from_edge_count"], 1);
 
-    // A database, twice: the one before is kept.
+    // A database, twice: the previous one is kept.
     for _ in 0..2 {
         user.ok(&["graph", "export", "ada", "ada.db", "--format", "kuzu"]);
     }
@@ -246,7 +246,8 @@ fn a_faulty_file_changes_nothing_and_a_link_is_never_followed() {
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
 }
 
-/// Files of the graph engine once kept everything else from being taken over, and a missing store did not say what is there.
+/// Regression: files of the graph engine kept everything else from being imported, and the error for a missing store
+/// did not say what is there.
 #[test]
 fn an_installation_of_the_original_is_hinted_at_and_taken_over_beside_the_engines_files() {
     let (user, other) = (User::new(), User::new());
@@ -277,12 +278,12 @@ fn an_installation_of_the_original_is_hinted_at_and_taken_over_beside_the_engine
     let refused =
         user.refused(&["graph", "export", "zoe", "zoe.json", "--graph-backend", backend], 3, "not_found");
     assert!(!refused["message"].as_str().unwrap().contains("migrate"), "{refused}");
-    // What is found elsewhere chooses nothing for a folder that is named.
+    // Files found elsewhere choose nothing for a named folder.
     let place = ["--storage-path", ".amplihack/hierarchical_memory"];
     user.ok(&[&["graph", "export", "ada", "ada.json"], &place[..]].concat());
 }
 
-/// Memories that lead to each other make a tree of any size.
+/// Memories that lead to each other make an endless tree.
 #[test]
 fn a_tree_ends_and_says_so() {
     let user = User::new();
@@ -312,7 +313,7 @@ fn bad_files_and_a_missing_home_are_refused_at_once() {
     let user = User::new();
     let pipe = user.home().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // Nobody writes to it: whoever opens it to read waits for ever.
+    // Nobody writes to it, so opening it for reading would block forever.
     for arguments in [
         &["graph", "migrate", "pipe"][..],
         &["graph", "import", "ada", "pipe", "--format", "raw-db"],
@@ -342,7 +343,7 @@ fn bad_files_and_a_missing_home_are_refused_at_once() {
     }
 }
 
-/// A file once brought circles of memories that replace each other, which no other command makes.
+/// Regression: a file could contain circles of memories that replace each other, which no other command creates.
 #[test]
 fn a_circle_in_a_file_is_refused_with_its_place() {
     let user = User::new();
@@ -372,7 +373,7 @@ fn a_circle_in_a_file_is_refused_with_its_place() {
     assert_eq!(user.json(&ada(&["stats"]))["supersedes_edge_count"], 2);
 }
 
-/// What a program holds of the database that is about to be replaced, and what it left beside it.
+/// What a program holds of the database about to be replaced, and what it left next to it.
 #[test]
 fn a_database_in_use_or_left_unclosed_is_not_replaced() {
     let user = User::new();
@@ -393,7 +394,7 @@ fn a_database_in_use_or_left_unclosed_is_not_replaced() {
         other.execute_batch(work).unwrap();
         let arguments = into("used.db");
         user.refused(&arguments.each_ref().map(String::as_str), 4, "conflict");
-        // To read the file here would end this process's locks.
+        // Reading the file here would release this process's locks.
         assert!(!user.home().join("used.db.bak").exists(), "{mode} {work}");
         let kept: i64 = other.query_row("SELECT count(*) FROM notes", [], |row| row.get(0)).unwrap();
         assert_eq!(kept, 1, "{mode} {work}");
@@ -506,7 +507,7 @@ fn sessions_are_removed_by_pattern_when_told_twice() {
     user.refused(&["graph", "sessions", "test_9"], 3, "not_found");
     let listed = user.ok(&["graph", "clean", "[r-t]est_[!02-9]"]);
     assert_eq!(listed, "test_1: 1 entry\n1 session would be removed; give --yes\n");
-    // The second one has an entry of another agent, the third one is another's.
+    // The second one has an entry of another agent, and the third one belongs to another.
     assert_eq!(user.json(&ada(&["clean", "test_*", "--yes"]))["removed"], 1);
     assert_eq!(user.json(&["graph", "clean", "test_*", "--yes"])["removed"], 2);
     assert_eq!(user.run(&["graph", "clean", "test_*"]).code, Some(1));

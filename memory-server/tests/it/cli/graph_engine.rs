@@ -1,4 +1,4 @@
-//! `graph-db` at the terminal of a build with the graph engine.
+//! `graph-db` in the terminal, in a build with the graph engine.
 
 use memory::hierarchical::migrate::Layout;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ const ARRAYS: [&str; 6] = [
     "transitioned_to_edges",
 ];
 
-/// The arrays of a file that an export wrote.
+/// The arrays in a file written by an export.
 fn exported(user: &User, backend: &str, name: &str) -> Value {
     user.ok(&["graph", "export", "ada", name, "--graph-backend", backend]);
     let file: Value = serde_json::from_slice(&std::fs::read(user.home().join(name)).unwrap()).unwrap();
@@ -39,7 +39,7 @@ async fn a_graph_goes_from_the_engine_to_tables_and_back() {
         user.ok(&engine(arguments));
     }
     user.refused(&engine(&["relate", "p", "supersedes", "z"]), 4, "conflict");
-    // Another tenant once got the same graph.
+    // Regression: another tenant got the same graph.
     let refused = user.refused(&engine(&["stats", "--tenant", "acme"]), 3, "invalid_argument");
     assert!(refused["message"].as_str().unwrap().contains("tenant `acme`"), "{refused}");
     let shown = user.json(&engine(&["show", "z"]));
@@ -50,7 +50,7 @@ async fn a_graph_goes_from_the_engine_to_tables_and_back() {
     let hits = user.json(&engine(&["recall", "proxy"]));
     let found = |at: usize| (&hits[at]["node"]["memory_id"], &hits[at]["is_superseded"]);
     assert_eq!((found(0), found(2)), ((&json!("e"), &json!(false)), (&json!("p"), &json!(true))));
-    // From here on the files say that the engine is meant.
+    // From here on the files show that the engine is meant.
     assert!(user.ok(&["graph", "backend"]).contains("graph-db: there is"));
     assert_eq!(user.json(&["graph", "stats", "--agent", "ada"])["supersedes_edge_count"], 1);
 
@@ -70,7 +70,7 @@ async fn a_graph_goes_from_the_engine_to_tables_and_back() {
     user.ok(&["graph", "migrate", file.to_str().unwrap(), "--graph-backend", "sqlite"]);
     assert_eq!(exported(&user, "sqlite", "tables.json"), graph);
 
-    // Into the engine of another user, from a database of the original's layout.
+    // Into another user's engine, from a database of the original's layout.
     let other = User::new();
     user.ok(&["graph", "export", "ada", "ada.db", "--format", "raw-db", "--graph-backend", "sqlite"]);
     let database = user.home().join("ada.db");

@@ -1,4 +1,4 @@
-//! Graphs in databases of a folder: `--storage-path`.
+//! Graphs in the databases of a folder: `--storage-path`.
 
 use std::process::Stdio;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::graph::{ada, small_graph};
 use crate::support::user::User;
 
-/// An import once replaced whatever was there, and the next one its copy too.
+/// Regression: an import replaced whatever was there, and the next one even its copy.
 #[test]
 fn a_file_in_a_folder_that_is_not_the_agents_graph_alone_is_not_replaced() {
     let user = User::new();
@@ -37,7 +37,7 @@ fn a_file_in_a_folder_that_is_not_the_agents_graph_alone_is_not_replaced() {
     assert!(!user.home().join("agents/ada.db.bak").exists());
 }
 
-/// Each once read the database that was there before the others had written theirs, and all but the last were lost.
+/// Regression: each read the old database before the others had written theirs, and all but the last were lost.
 #[test]
 fn merges_into_a_folder_at_once_are_all_kept() {
     let user = User::new();
@@ -107,7 +107,7 @@ fn databases_of_the_original_are_read_and_written_in_their_folder() {
     );
     user.refused(&with(&["graph", "import", "a/b", "other.json"]), 3, "invalid_argument");
 
-    // The longest name that can be a file's.
+    // The longest name that a file can have.
     let long = "y".repeat(248);
     for _ in 0..2 {
         user.ok(&[&["graph", "import", &long, "graph.json"], &place[..]].concat());
@@ -133,7 +133,7 @@ fn databases_of_the_original_are_read_and_written_in_their_folder() {
     }
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
 
-    // All that is there comes into the store.
+    // Everything there is imported into the store.
     let all = user.json(&with(&["graph", "migrate"]));
     let names: Vec<&str> = all.as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
     assert_eq!(names, ["agents/ada.db", "agents/bob.db"]);
@@ -145,7 +145,7 @@ fn databases_of_the_original_are_read_and_written_in_their_folder() {
         user.home().join(".amplihack/hierarchical_memory/bob.db"),
     )
     .unwrap();
-    // A file that is no database keeps none of the others away.
+    // A file that is not a database does not keep the others out.
     user.file(".amplihack/hierarchical_memory/a.db", "no database");
     let ran = user.run(&["graph", "migrate", "--json"]);
     let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use crate::support::user::{Ran, User};
 
-/// A command, arguments with which it fails, and perhaps others with which it succeeds.
+/// A command, arguments with which it fails, and possibly others with which it succeeds.
 type Tried = (&'static str, &'static [&'static str], Option<&'static [&'static str]>);
 
-/// Per command: the arguments with which it fails where `--config` names no file, and those with which it succeeds on the
-/// store below; `None`: it needs a service or an interrupted run.
+/// Per command: arguments with which it fails if `--config` names no file, and arguments with which it succeeds on the
+/// store below; `None` if it needs a service or an interrupted run.
 const COMMANDS: &[Tried] = &[
     ("get", &["k"], Some(&["k"])),
     ("set", &["k", "1"], Some(&["k", "1"])),
@@ -86,7 +86,7 @@ const COMMANDS: &[Tried] = &[
     ("postgres provision", &[], None),
     ("postgres doctor", &[], None),
     ("shell", &[], None),
-    // It can only be called wrongly.
+    // These fail only if called wrongly.
     ("completions", &["nosh"], Some(&["bash"])),
     ("man", &["said.jsonl"], Some(&["pages"])),
 ];
@@ -103,7 +103,7 @@ fn commands(of: &clap::Command, name: &str, found: &mut Vec<String>) {
     }
 }
 
-/// One object, in the one shape, alone on standard error.
+/// One object, in the common shape, alone on standard error.
 fn refused(ran: &Ran) -> Value {
     assert!(ran.code.is_some_and(|code| code > 0) && ran.stdout.is_empty(), "{ran:?}");
     let document: Value = serde_json::from_str(&ran.stderr).unwrap_or_else(|why| panic!("{why}: {ran:?}"));

@@ -1,5 +1,5 @@
-//! `extract` and `promote` with a real language model, too small to understand what it reads. No turn or note is lost by
-//! what it answers, and each fact names the turns it was drawn from.
+//! `extract` and `promote` with a real language model, too small to understand what it reads. Its answers lose no turn
+//! or note, and each fact names the turns it was extracted from.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,7 @@ struct Model {
 }
 
 impl Model {
-    /// `None`, with a printed reason, where there is none.
+    /// `None` if there is none, after printing the reason.
     fn serve() -> Option<Self> {
         let Some(packages) = std::env::var_os("MEMORY_TEST_LANGUAGE_MODEL") else {
             println!(

@@ -112,7 +112,7 @@ fn a_missing_file_that_memory_toml_names_or_a_definition_does_is_not_created_eit
     assert_eq!(files(user.home()), ["main.db", "memory.definitions.db", "memory.toml"]);
 }
 
-/// Shared state and graphs that were never made read as empty ones.
+/// Shared state and graphs that were never created read as empty.
 #[test]
 fn a_command_that_reads_tables_of_ours_makes_none() {
     let user = User::new();

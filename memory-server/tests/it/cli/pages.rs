@@ -1,4 +1,4 @@
-//! The commands that README and docs/ show: each is one of the program's. [`sessions`](super::sessions) runs them.
+//! The commands shown in README and docs/: each is one of the program's. [`sessions`](super::sessions) runs them.
 
 use std::path::{Path, PathBuf};
 
@@ -31,11 +31,11 @@ pub(super) fn blocks(page: &str) -> Vec<Vec<&str>> {
     blocks
 }
 
-/// The words of the first command of a line as a shell divides it: up to a comment, a pipe, a redirection or `&`. `None` if
-/// it is not `memory`.
+/// The words of the first command of a line, as a shell divides it: up to a comment, a pipe, a redirection or `&`.
+/// `None` if it is not `memory`.
 pub(super) fn words(line: &str) -> Option<Vec<String>> {
     let line = line.strip_prefix("$ ").unwrap_or(line);
-    // What is typed at the prompt of `memory shell`.
+    // Typed at the prompt of `memory shell`.
     if let Some((prompt, typed)) = line.split_once("> ")
         && prompt.starts_with("memory ")
         && prompt.split(' ').count() == 2

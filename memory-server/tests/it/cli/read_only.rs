@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::serve::client::Place;
 use crate::support::user::{Ran, User};
 
-/// A command as a user whom permissions bind.
+/// A command run as a user to whom permissions apply.
 fn bound(folder: &Path, arguments: &[&str]) -> Option<Ran> {
     let mut command = match fs::metadata(folder).unwrap().uid() {
         0 => {
@@ -76,7 +76,7 @@ fn a_file_or_folder_that_may_only_be_read_is_read_and_left_as_it_is() {
             assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{arguments:?}: {ran:?}");
         }
         let doctor = read(&["doctor", "--offline"]).unwrap();
-        // Others may write the last one.
+        // Others may write to the last one.
         assert_eq!(doctor.code, Some(if of_file == 0o666 { 8 } else { 0 }), "{doctor:?}");
         assert!(doctor.stdout.contains("is read-only for you"), "{doctor:?}");
         assert!(doctor.stdout.contains("ok    integrity"), "{doctor:?}");

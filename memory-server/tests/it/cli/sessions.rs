@@ -1,4 +1,5 @@
-//! Runs the commands of README and docs/, each page as one script in an empty home, and compares what a page shows as output.
+//! Runs the commands of README and docs/, each page as one script in an empty home, and compares the output that a page
+//! shows.
 //!
 //! Every line is run unless [`NOT_RUN`] says why not, or it has a placeholder: a word in capitals, as in `forget ID`, or `…`.
 
@@ -49,7 +50,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/vendor.md", "", "compiles; `cargo xtask check --only vendor` runs it"),
 ];
 
-/// What a page takes for granted, as commands.
+/// What a page assumes, as commands.
 const GIVEN: &[(&str, &str)] = &[
     ("README.md", CONVERSATION),
     (
@@ -94,7 +95,7 @@ const GIVEN: &[(&str, &str)] = &[
 const CONVERSATION: &str =
     r#"echo '[{"role": "user", "content": "I bought a red kite"}]' > conversations.json"#;
 
-/// Lines that end with another exit code than 0, as the page says.
+/// Lines that end with an exit code other than 0, as the page says.
 const ENDS: &[(&str, &str, i32)] = &[
     ("docs/cli.md", "memory set plan ", 4),
     ("docs/cli.md", "memory delete greeting ", 4),
@@ -105,7 +106,7 @@ const ENDS: &[(&str, &str, i32)] = &[
 /// Where the pages serve HTTP; the tests take a free port.
 const ADDRESS: &str = "127.0.0.1:7077";
 
-/// Stands before the output of each statement.
+/// Precedes the output of each statement.
 const MARK: &str = "@@ ";
 
 struct Statement {
@@ -113,8 +114,8 @@ struct Statement {
     shown: String,
 }
 
-/// The statements of a page, with lines that continue joined, and what the page shows as their output: in a session the lines without
-/// a prompt, else the comments that begin a line.
+/// The statements of a page, with continued lines joined, and the output that the page shows for them: in a session the
+/// lines without a prompt, otherwise the comments that start a line.
 fn statements(text: &str) -> Vec<Statement> {
     let mut statements: Vec<Statement> = Vec::new();
     for block in blocks(text) {
@@ -149,7 +150,7 @@ fn has_placeholder(line: &str) -> bool {
     line.contains('…') || words(line).is_some_and(|words| words.iter().any(stands_for_something))
 }
 
-/// Whether `text` is `shown`, in which `…` stands for anything.
+/// Whether `text` matches `shown`, in which `…` stands for anything.
 fn fits(shown: &str, text: &str) -> bool {
     let mut parts = shown.split('…');
     let Some(mut rest) = parts.next().and_then(|head| text.strip_prefix(head)) else { return false };

@@ -1,4 +1,4 @@
-//! `shell`: one prompt for the commands, at a terminal and in a pipe.
+//! `shell`: one prompt for the commands, in a terminal and in a pipe.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn lines_of_a_pipe_all_run_and_the_first_that_fails_decides() {
     }
 }
 
-/// Editors write one; the first command was unknown, and the others ran.
+/// Some editors write one. Regression: the first command was unknown, and the others ran.
 #[test]
 fn a_byte_order_mark_is_no_part_of_a_command_or_of_json() {
     let user = User::new();
@@ -96,10 +96,10 @@ mod terminal {
 
     use super::User;
 
-    /// How long a starved machine may take for one answer.
+    /// How long one answer may take on a starved machine.
     const PATIENCE: Duration = Duration::from_secs(120);
 
-    /// The program at a terminal.
+    /// The program in a terminal.
     struct Terminal {
         child: Child,
         keys: ChildStdin,
@@ -108,9 +108,9 @@ mod terminal {
     }
 
     impl Terminal {
-        /// `None`: this system has no `script` to make a terminal.
+        /// `None` if this system has no `script` to make a terminal.
         fn open(user: &User, line: &str) -> Option<Self> {
-            // `exec`: a shell between them would take a Ctrl-C for its own.
+            // `exec`, because a shell in between would take a Ctrl-C for its own.
             let inner = format!("stty rows 24 cols 200; exec {} {line}", crate::PROGRAM);
             let mut command = Command::new("script");
             command.args(["-qec", &inner, "/dev/null"]).current_dir(user.home());
@@ -188,7 +188,7 @@ mod terminal {
         let endless =
             "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r";
         shell.send(&format!("{endless};\r"));
-        // One that is typed before the statement runs only ends the line.
+        // Typed before the statement runs, it only ends the line.
         while !shell.shows_within("interrupted", Duration::from_millis(200)) {
             shell.send("\x03");
         }
@@ -206,7 +206,7 @@ mod terminal {
         assert!(kept.contains("get greeting --text") && !kept.contains("hidden"), "{kept}");
         let mut again = Terminal::open(&user, "shell --user ada --no-history").unwrap();
         again.shows("> ");
-        // With a line before it this would be no command.
+        // With a line before it, this would not be a command.
         again.ask("\x1b[Astats\r", "entries");
         assert_eq!(again.end(), Some(0));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), kept);

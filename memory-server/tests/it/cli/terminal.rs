@@ -1,11 +1,12 @@
-//! What a person sees whose output, or input, is a terminal.
+//! What a person sees when output or input is a terminal.
 #![cfg(target_os = "linux")]
 
 use std::process::{Command, Stdio};
 
 use crate::support::user::User;
 
-/// Runs a command line at a terminal of 60 columns; standard error is apart. `None`: this system has no `script` to make one.
+/// Runs a command line in a terminal of 60 columns; standard error is separate. `None` if this system has no `script`
+/// to make one.
 fn at_a_terminal(user: &User, line: &str, stdin: Stdio) -> Option<(String, String)> {
     let errors = user.home().join("stderr");
     let inner = format!("stty rows 24 cols 60; {} {line} 2>{}", crate::PROGRAM, errors.display());

@@ -179,7 +179,7 @@ fn who_speaks_for_an_agent_says_the_token_and_what_it_may_the_policy() {
     let shared = json!({"bucket": "issues"});
     assert_eq!(agents.send(&reads, "acme/agents/ann/shared", &[], &shared).status, 200);
 
-    // A note that is sent twice is one, for the same agent.
+    // A note sent twice is one note, for the same agent.
     let key = [("Idempotency-Key", "n-1")];
     let twice = json!({"note": "issue once: noted once"});
     let first = agents.send(&agents.token, "acme/agents/ann/note", &key, &twice);

@@ -174,7 +174,7 @@ fn a_write_that_is_sent_again_with_its_key_is_done_once() {
     }
     assert_eq!(api.ok("get", &json!({"scope": scope("ann"), "key": "n"}))["value"], 11);
     assert_eq!(api.ok("get", &json!({"scope": scope("ann"), "key": "k"})), Value::Null);
-    // Another body, another place, another condition.
+    // A different body, place or condition.
     for other in [
         ("POST", "/v1/ops/increment", "a", increment(2).as_str()),
         ("POST", "/v1/batch", "b", "[{\"op\": \"set\", \"arguments\": {}}]"),
@@ -192,7 +192,7 @@ fn a_write_that_is_sent_again_with_its_key_is_done_once() {
         let refused = api.send("PUT", entry, &headers, "1");
         assert_eq!((refused.status, refused.header("idempotency-replayed")), (412, None));
     }
-    // What is kept for this is nobody's scope.
+    // What is kept for this belongs to nobody's scope.
     let scopes = api.ok("scopes", &json!({"tenant": "acme"}));
     assert_eq!(scopes["scopes"].as_array().unwrap().len(), 1, "{scopes}");
     assert_eq!(api.send("PUT", entry, &[("Idempotency-Key", &"x".repeat(257))], "1").status, 400);
@@ -279,7 +279,7 @@ fn a_large_reply_is_compressed_for_who_asks_for_it_and_a_stream_is_not() {
     assert_eq!(encoding("GET", &at("small"), &gzip, "").1, None);
     let export = json!({"scope": scope("ann")}).to_string();
     assert_eq!(encoding("POST", "/v1/ops/export_scope", &gzip, &export).1, None);
-    // The provider asks for it.
+    // The provider asks for compression.
     let host = format!("127.0.0.1:{}", api.door.port);
     api.door.user.file("token", &api.token);
     let url = format!("memory+http://{host}?api_key=file:token");
@@ -317,7 +317,7 @@ fn each_request_is_audited_by_the_id_of_its_token_and_without_keys() {
     assert_ne!(left["scope_id"], "ann", "{text}");
 }
 
-/// Also where the caller did not ask what the scores are made of, which then is not in its answer.
+/// Even if the caller did not ask what the scores are made of, which is then not in its answer.
 #[test]
 fn a_recall_is_recorded_with_what_it_gave_and_in_full_mode_with_its_question() {
     for mode in ["full", "metadata"] {
@@ -376,7 +376,7 @@ fn nobody_writes_entries_of_a_conversation_by_their_keys() {
         }
         for (op, arguments) in &writes {
             let refused = api.post(op, arguments);
-            // Whoever may not erase at all is told so.
+            // A caller that may not erase at all is told so.
             assert!(matches!(refused.status, 400 | 403), "{op}: {refused:?}");
             assert!(refused.status == 400 || *op == "erase", "{op}: {refused:?}");
         }
@@ -387,7 +387,7 @@ fn nobody_writes_entries_of_a_conversation_by_their_keys() {
     }
     let recalled = api.ok("recall", &json!({"run": run, "scope": scope("ann"), "query": {"text": "bees"}}));
     assert!(recalled.to_string().contains("Bergen"), "{recalled}");
-    // A scope as a whole is copied with its conversation.
+    // A scope is copied as a whole, with its conversation.
     let exported = api.post("export_scope", &json!({"scope": scope("ann")}));
     assert!(exported.body.contains(key), "{exported:?}");
     let copy = format!("{}\n{}", json!({"scope": scope("bob")}), exported.body);
@@ -407,7 +407,7 @@ fn sql_that_the_operator_does_not_allow_is_not_advertised_and_refused_for_that_r
         api.post("query", &json!({"run": run, "scope": scope("ann"), "sql": "SELECT 1", "args": []}));
     assert_eq!((refused.status, refused.code()), (403, "scope_denied".to_owned()));
     assert!(refused.body.contains("`sql_scopes` of memory.toml"), "{refused:?}");
-    // What the store has is told, without what may not be asked for.
+    // What the store has is reported, except for what may not be asked for.
     let file = api.door.user.file("token", &api.token);
     let url = format!("memory+http://127.0.0.1:{}?api_key=file:{}", api.door.port, file.display());
     let host = format!("127.0.0.1:{}", api.door.port);

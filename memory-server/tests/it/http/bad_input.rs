@@ -29,7 +29,7 @@ fn other_names_and_pages_of_other_sites_get_nothing() {
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
     assert_eq!(door.get("/healthz", &[("Origin", &own)]).status, 200);
-    // Neither a proxy's header nor an absolute address names another host.
+    // Neither a proxy's header nor an absolute address can name another host.
     let forwarded =
         [("X-Forwarded-Host", "127.0.0.1"), ("X-Forwarded-For", "127.0.0.1"), ("Host", "evil.example")];
     assert_eq!(door.get("/healthz", &forwarded).status, 403);
@@ -62,7 +62,7 @@ fn heads_that_are_huge_or_broken_are_refused_and_the_server_lives() {
     ] {
         assert_ne!(door.raw(broken).status / 100, 2, "{}", String::from_utf8_lossy(broken));
     }
-    // The second request must not be taken for part of the first, nor the other way round.
+    // The second request must not be taken for part of the first, nor vice versa.
     let smuggled = b"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 40\r\nTransfer-Encoding: chunked\r\n\r\n\
         0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: evil\r\n\r\n";
     assert!(!door.raw(smuggled).body.contains("ok\n"));
@@ -134,7 +134,7 @@ fn a_client_that_vanishes_leaves_nothing_behind() {
         gone.write_all(head.as_bytes()).unwrap();
         drop(gone);
     }
-    // Their places are free again, those of the last of them too.
+    // Their places are free again, including those of the last.
     let (mut free, bearer) = (0, format!("Bearer {token}"));
     while free < 10 {
         let status = door.get("/nothing", &[("Authorization", &bearer)]).status;

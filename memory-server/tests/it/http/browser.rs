@@ -1,5 +1,5 @@
-//! The page in a real browser: Chromium, where it is installed. The pictures in the folder that `MEMORY_PAGE_SHOTS`
-//! names are made again, or all of them where it has none.
+//! The page in a real browser: Chromium, if installed. Recreates the pictures found in the folder that
+//! `MEMORY_PAGE_SHOTS` names, or all of them if there are none.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn chromium() -> Option<String> {
     candidates.into_iter().find(|program| runs(program)).filter(|_| runs("python3"))
 }
 
-/// What agents of a small company have stored.
+/// What the agents of a small company have stored.
 fn furnish(door: &Door, ops: &str, ann: &str) {
     let session = door.session(ann);
     let user = json!({"tenant": "acme", "kind": "user", "id": "ada"});

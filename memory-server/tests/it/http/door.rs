@@ -1,4 +1,4 @@
-//! A server of a test, and a client that sends bytes as they are.
+//! A test's server, and a client that sends raw bytes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -33,7 +33,7 @@ pub(crate) struct Answer {
 }
 
 impl Door {
-    /// A server with these rules besides [`RULES`].
+    /// A server with these rules in addition to [`RULES`].
     pub(crate) fn open(rules: &str) -> Self {
         let user = User::new();
         user.file("memory.toml", format!("{RULES}{rules}"));
@@ -85,10 +85,10 @@ impl Door {
         stream
     }
 
-    /// Sends bytes and reads until the server closes.
+    /// Sends bytes, then reads until the server closes.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Answer {
         let mut stream = self.connect();
-        // A server that has refused may close before everything is written.
+        // A server that refuses may close before everything is written.
         let _ = stream.write_all(bytes);
         answer(stream)
     }
@@ -108,7 +108,7 @@ impl Door {
         self.request("GET", path, headers, "")
     }
 
-    /// Posts a message of MCP; `session` is its session's id.
+    /// Posts an MCP message; `session` is the session's id.
     pub(crate) fn post(&self, token: &str, session: Option<&str>, body: &str) -> Answer {
         let bearer = format!("Bearer {token}");
         let mut headers = vec![
@@ -130,7 +130,7 @@ impl Door {
         id
     }
 
-    /// Calls the tool in a session; whether it refused, and its answer as text.
+    /// Calls the tool in a session; returns whether it refused, and its answer as text.
     pub(crate) fn call(&self, token: &str, session: &str, arguments: &str) -> (bool, String) {
         let body = format!(
             r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"memory","arguments":{arguments}}}}}"#
@@ -149,7 +149,7 @@ impl Door {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Calls the tool, which must refuse; the error's code.
+    /// Calls the tool, which must refuse; returns the error's code.
     pub(crate) fn refused(&self, token: &str, session: &str, arguments: Value) -> String {
         let (refused, text) = self.call(token, session, &arguments.to_string());
         assert!(refused, "{arguments}: {text}");
@@ -164,7 +164,7 @@ impl Door {
         );
     }
 
-    /// Waits for its end: how it ended, and what it had written.
+    /// Waits for its end; returns how it ended, and what it had written.
     pub(crate) fn ended(&mut self) -> (ExitStatus, String) {
         let status = self.process.wait().unwrap();
         (status, self.stderr.take().unwrap().join().unwrap())
@@ -183,7 +183,7 @@ pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initial
 /// Reads an answer to its end.
 pub(crate) fn answer(mut stream: TcpStream) -> Answer {
     let mut bytes = Vec::new();
-    // A connection that is reset after the answer has still answered.
+    // A connection reset after the answer has still answered.
     let _ = stream.read_to_end(&mut bytes);
     let end = bytes.windows(4).position(|end| end == b"\r\n\r\n");
     let (head, body) = end.map_or((&bytes[..], &[][..]), |end| (&bytes[..end], &bytes[end + 4..]));
@@ -194,7 +194,7 @@ pub(crate) fn answer(mut stream: TcpStream) -> Answer {
     Answer { status, head, body: String::from_utf8_lossy(&body).into_owned() }
 }
 
-/// A body without its chunks' frames.
+/// A body without chunk framing.
 fn whole(mut body: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     while let Some(at) = body.windows(2).position(|end| end == b"\r\n") {
@@ -215,7 +215,7 @@ impl Answer {
         })
     }
 
-    /// The message of MCP, alone or as an event of a stream.
+    /// The MCP message, alone or as an event of a stream.
     pub(crate) fn message(&self) -> Value {
         let lines = self.body.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
         lines
@@ -224,7 +224,7 @@ impl Answer {
             .unwrap_or_else(|| panic!("no message: {self:?}"))
     }
 
-    /// The code of the error that it is.
+    /// The error's code.
     pub(crate) fn code(&self) -> String {
         let error: Value = serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no error: {self:?}"));
         error["error"]["code"].as_str().unwrap_or_else(|| panic!("no error: {self:?}")).to_owned()

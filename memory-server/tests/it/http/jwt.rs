@@ -1,4 +1,4 @@
-//! JWT of an issuer that the test is itself.
+//! JWTs of an issuer played by the test.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use super::page::{Browser, sign_in};
 use crate::support::service::Service;
 use crate::support::user::User;
 
-/// The modulus of an RSA key whose private half is gone, and two JWT that it signed: of acme's agent ann, until 2100.
+/// The modulus of an RSA key whose private half is gone, and two JWTs that it signed: for acme's agent ann, until 2100.
 const RSA: &str = concat!(
     "v9KO0_6e7vKAG8W43HjhPOOQFyZufo-Q78ClrVLNr_PG19BL55XKrA5O8pKbvISi43StDIEqEMsc2JeMf3Voa8EaqvhK_FQcLEDNqpq53JDNZ-",
     "H8EV_usRL71H9Xp6hatQIsF5PjoLYGhLl1P6HwM5VBQGbHEP7aNZCdSYfUK_Vu7XKlr7ip8biSdX8b8YnqOuPMAGwanz0pSIBQmuY228s8aCks",
@@ -91,7 +91,7 @@ fn now() -> i64 {
     i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap()
 }
 
-/// What ann's JWT claims, changed by this.
+/// The claims of ann's JWT, changed by this.
 fn claims(change: Value) -> Value {
     let mut claims = json!({
         "iss": "https://id.example", "aud": ["other", "memory"], "tenant": "acme", "sub": "ann", "exp": now() + 600
@@ -111,7 +111,7 @@ fn door(rules: &str, keys: &Value) -> Door {
     Door::start(user, &[])
 }
 
-/// What a bearer gets for a request: its status and code.
+/// A bearer's response to a request: its status and code.
 fn asks(door: &Door, token: &str, op: &str, body: &Value) -> (u16, String) {
     let bearer = format!("Bearer {token}");
     let answer =
@@ -142,7 +142,7 @@ fn a_jwt_speaks_for_the_agent_that_it_names_with_each_algorithm() {
         }
         assert_eq!(asks(&door, &token, "tenants", &json!({"limit": 1})).0, 403);
     }
-    // Over MCP a renewed JWT is the same caller, one with other rights is not.
+    // Over MCP a renewed JWT is the same caller, but one with other rights is not.
     let session = door.session(&ec.jwt("ec", &claims(json!({}))));
     let renewed = ec.jwt("ec", &claims(json!({"exp": now() + 900})));
     assert_eq!(door.ok(&renewed, &session, json!({"op": "set", "key": "k", "value": 1}))["version"], 1);
@@ -177,7 +177,7 @@ fn what_is_not_genuine_or_not_for_this_server_or_not_in_force_is_refused() {
     let altered = format!("{}.{}.{}", parts[0], encoded(claims(json!({"sub": "bob"})).to_string()), parts[2]);
     let none = format!("{}.{}.", encoded(r#"{"alg":"none","kid":"ec"}"#), parts[1]);
     let shared = |algorithm: &str| {
-        // Signed by a secret that everybody knows: the public key.
+        // Signed with a secret that everybody knows: the public key.
         let message = format!("{}.{}", encoded(json!({"alg": algorithm, "kid": "ec"}).to_string()), parts[1]);
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, public["x"].as_str().unwrap().as_bytes());
         format!("{message}.{}", encoded(ring::hmac::sign(&key, message.as_bytes())))
@@ -248,7 +248,7 @@ fn claims_and_the_section_only_narrow() {
     assert_eq!(asks(&door, &reads, "get", &entry("acme", "ann")).0, 200);
     let user = json!({"scope": {"tenant": "acme", "kind": "user", "id": "ada"}, "key": "k"});
     assert_eq!(asks(&door, &reads, "get", &user).0, 200);
-    // `set` is not claimed, `list` not in the section.
+    // `set` is not claimed, and `list` is not in the section.
     let set = json!({"scope": entry("acme", "ann")["scope"], "key": "k", "value": 1});
     assert_eq!(asks(&door, &reads, "set", &set), (403, "forbidden".to_owned()));
     let list = json!({"scope": entry("acme", "ann")["scope"]});

@@ -20,7 +20,7 @@ fn a_token_over_its_rate_is_told_when_to_come_back() {
     assert_eq!(door.post(&other, None, INITIALIZE).status, 200);
 }
 
-/// Sends a head until the answer begins so: a place is free again a moment after an answer has been read.
+/// Sends a head until the answer starts like this: a place becomes free a moment after an answer was read.
 fn begun(door: &Door, head: &str, with: &str) -> TcpStream {
     loop {
         let mut stream = door.connect();
@@ -45,7 +45,7 @@ fn requests_beyond_those_in_flight_are_told_to_wait_and_open_streams_do_not_coun
     let head = head_of(&token);
     let more = format!("Accept: text/event-stream\r\nMcp-Session-Id: {session}\r\n\r\n");
     let _stream = begun(&door, &format!("GET {head}{more}"), "HTTP/1.1 200 OK");
-    // Requests whose bodies are not there yet, though the server has begun to read them.
+    // Requests whose bodies have not arrived, though the server has begun to read them.
     let more = format!(
         "Connection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
          Expect: 100-continue\r\nContent-Length: {}\r\n\r\n",
@@ -130,7 +130,7 @@ fn one_token_has_half_of_the_sessions() {
     let bearer = format!("Bearer {ann}");
     let headers = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", session.as_deref().unwrap())];
     assert_eq!(door.request("DELETE", "/mcp", &headers, "").status, 204);
-    // A place is free a moment after its session has ended.
+    // A place becomes free a moment after its session has ended.
     while door.post(&ann, None, INITIALIZE).status != 200 {}
 }
 
@@ -155,7 +155,7 @@ fn standing_streams_of_one_token_leave_connections_to_others() {
     assert_eq!(stream(&ann).0, "HTTP/1.1 429");
     assert_eq!(stream(&bob).0, "HTTP/1.1 200");
     drop(of_ann);
-    // A place is free once the server has seen that its client is gone.
+    // A place becomes free once the server has seen that its client is gone.
     while stream(&ann).0 != "HTTP/1.1 200" {}
 }
 
@@ -174,7 +174,7 @@ fn bodies_of_one_token_take_no_more_memory_than_four_of_the_largest() {
         .map(|_| {
             let (mut stream, sent) = (door.connect(), sent.clone());
             stream.write_all(head(&ann).as_bytes()).unwrap();
-            // All but the last byte; a refusal may come before.
+            // All but the last byte; a refusal may come earlier.
             let _ = stream.write_all(&[b' '; 999_999]);
             let reader = stream.try_clone().unwrap();
             std::thread::spawn(move || sent.send(answer(reader)));
@@ -230,7 +230,7 @@ fn an_answer_of_very_many_bytes_is_refused_before_it_is_written() {
 fn what_is_slow_is_ended() {
     let door = Door::open("[http]\nheader_timeout_ms = 200\nbody_timeout_ms = 200\n");
     let token = door.token("ann", &["--agent", "ann"]);
-    // A connection that says nothing, one that is half a head, one that is idle after an answer.
+    // A connection that sends nothing, one that sends half a head, and one that is idle after an answer.
     let silent = door.connect();
     let mut half = door.connect();
     half.write_all(b"GET /healthz HTTP/1.1\r\nHost: 127").unwrap();
@@ -254,7 +254,7 @@ fn a_read_that_is_cut_off_may_be_sent_again_and_of_a_write_it_is_not_known_what_
     let mut door = Door::open("[http]\nrequest_timeout_ms = 300\n[audit]\nfile = \"audit.jsonl\"\n");
     let token = door.token("ops", &["--tenant", "acme"]);
     let bearer = format!("Authorization: Bearer {token}");
-    // Their bodies do not come.
+    // Their bodies do not arrive.
     let cut: Vec<_> =
         ["ops/get", "tenants/acme/agents/ann/shared", "ops/set", "tenants/acme/agents/ann/note"]
             .into_iter()
@@ -269,7 +269,7 @@ fn a_read_that_is_cut_off_may_be_sent_again_and_of_a_write_it_is_not_known_what_
             .collect();
     let codes: Vec<_> = cut.into_iter().map(|stream| answer(stream).code()).collect();
     assert_eq!(codes, ["timeout", "timeout", "outcome_unknown", "outcome_unknown"]);
-    // One that waits for the store has a record, though it has no reply.
+    // A request that waits for the store has a record, even without a reply.
     let set = |key: &str| {
         let scope = serde_json::json!({"tenant": "acme", "kind": "agent", "id": "ann"});
         let body = serde_json::json!({"scope": scope, "key": key, "value": 1}).to_string();
@@ -350,7 +350,7 @@ fn a_body_of_the_api_that_is_too_large_or_stops_is_refused_for_that() {
         let refused = door.raw(format!("{request}0\r\n\r\n").as_bytes());
         assert_eq!((refused.status, refused.code()), (413, "too_large".to_owned()), "{refused:?}");
     }
-    // They begin, and do not go on.
+    // They begin, and do not continue.
     let put = chunked(entry, "\"half").replacen("POST", "PUT", 1);
     for request in [chunked("ops/set", "{\"scope\":"), chunked("ops/import_scope", &line), put] {
         let mut stream = door.connect();
@@ -389,7 +389,7 @@ fn an_answer_that_is_not_read_keeps_its_place_and_its_connection_ends() {
     // Its connection ends, and with it its place.
     while ask("get_many", &many) != 200 {}
     assert!(body_of(&mut unread) < 60 * 900_000);
-    // Connections that only ask leave room for others.
+    // Connections that only send requests leave room for others.
     let mut asking: Vec<_> = (0..2).map(|_| door.connect()).collect();
     for stream in &mut asking {
         stream.set_write_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
@@ -421,7 +421,7 @@ fn a_write_with_a_key_keeps_its_place_when_its_client_has_gone() {
     );
     let query = exec("SELECT count(*) FROM t");
     let ask = || door.request("POST", "/v1/ops/query", &[("Authorization", &bearer)], &query).status;
-    // The client goes as soon as the write may have begun, or a little later.
+    // The client disconnects as soon as the write may have begun, or a little later.
     let is_kept = |patience: u64| {
         let head = format!(
             "POST /v1/ops/exec HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {bearer}\r\nIdempotency-Key: {patience}\r\n\

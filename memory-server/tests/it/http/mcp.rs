@@ -17,7 +17,7 @@ fn two_tenants_with_two_tokens_never_see_each_other() {
         assert_eq!(door.ok(&globex, &theirs, searched)["hits"], json!([]));
         assert_eq!(door.ok(&acme, &ours, get(scope, "plan"))["value"], "merge with Initech");
     }
-    // A stolen id of a session is no session for another token.
+    // A stolen session id is not a session for another token.
     let body = r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#;
     assert_eq!(door.post(&globex, Some(&ours), body).status, 404);
     let bearer = format!("Bearer {globex}");

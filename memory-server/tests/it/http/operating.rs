@@ -1,4 +1,4 @@
-//! Health, metrics, TLS and the end.
+//! Health, metrics, TLS and shutdown.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Command;
@@ -64,7 +64,7 @@ fn a_signal_ends_the_server_once_requests_in_flight_are_answered() {
              Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n{more}\r\n"
         )
     };
-    // A stream that never ends by itself, and a call whose body is not there yet.
+    // A stream that never ends on its own, and a call whose body has not arrived.
     let mut stream = door.connect();
     stream.write_all(head("GET", "").as_bytes()).unwrap();
     let mut call = door.connect();
@@ -164,7 +164,7 @@ fn it_ends_in_time_whatever_its_clients_leave_undone() {
             stream
         })
         .collect();
-    // The answer to the last is on its way.
+    // The answer to the last one is on its way.
     open.last().unwrap().peek(&mut [0; 12]).unwrap();
     let begun = Instant::now();
     door.signal("TERM");

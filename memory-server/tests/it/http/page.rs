@@ -6,11 +6,11 @@ use super::door::{Answer, Door, RULES};
 use crate::support::service::Service;
 use crate::support::user::User;
 
-/// What an agent may leave behind: markup, an end of an attribute, turned text, and a long word.
+/// What an agent may leave behind: markup, the end of an attribute, reversed text, and a long word.
 pub(super) const HOSTILE: &str =
     "<script>document.title='owned'</script>\" onload=\"x' <img src=x onerror=alert(1)> \u{202e}txt.exe";
 
-/// A browser that is signed in, or not.
+/// A browser, signed in or not.
 pub(super) struct Browser<'a> {
     door: &'a Door,
     cookie: String,
@@ -52,7 +52,7 @@ impl<'a> Browser<'a> {
         self.door.request("POST", path, &[&cookie[..], headers].concat(), &body.join("&"))
     }
 
-    /// Sends a form as this page's own does.
+    /// Sends a form as this page itself does.
     pub(super) fn submit(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
         let (origin, key) = (own(self.door), self.form_key());
         self.send(path, &[("Origin", &origin)], &[&[("form_key", key.as_str())], fields].concat())
@@ -77,7 +77,7 @@ pub(super) fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// Does an operation over `/v1`.
+/// Performs an operation over `/v1`.
 pub(super) fn api(door: &Door, token: &str, op: &str, arguments: &Value) -> Value {
     let answer = door.request(
         "POST",
@@ -89,7 +89,7 @@ pub(super) fn api(door: &Door, token: &str, op: &str, arguments: &Value) -> Valu
     serde_json::from_str(&answer.body).unwrap()
 }
 
-/// What a page says, without what its fields hold.
+/// The text of a page, without the contents of its fields.
 fn outside_tags(page: &str) -> String {
     page.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect()
 }
@@ -98,7 +98,7 @@ fn scope(id: &str) -> Value {
     json!({"tenant": "acme", "kind": "agent", "id": id})
 }
 
-/// A page that follows the audit file, which is written in the background, once it has these words.
+/// A page that follows the audit file, once it has these words: the file is written in the background.
 fn shown_once_it_says(browser: &Browser<'_>, path: &str, words: &str) -> String {
     for _ in 0..1_500 {
         let page = browser.shown(path);
@@ -360,7 +360,7 @@ fn a_token_shows_what_it_reaches_and_each_request_is_recorded() {
     }
 }
 
-/// The page showed what one user had asked to another user of the same agent.
+/// Regression: the page showed what one user had asked to another user of the same agent.
 #[test]
 fn the_activity_of_an_agent_does_not_show_what_another_user_asked() {
     let door = Door::open("[audit]\nfile = \"audit.jsonl\"\nmode = \"full\"\n");

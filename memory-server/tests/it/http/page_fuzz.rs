@@ -1,4 +1,4 @@
-//! Requests of a signed-in browser with fields that no form of the page has.
+//! Requests from a signed-in browser with fields that no form of the page has.
 
 use memory_conformance::random::Random;
 
@@ -65,7 +65,7 @@ fn fields_that_no_form_has_break_no_page_and_are_shown_as_text() {
             browser.get(&format!("{path}?{}", query.join("&")))
         };
         let shown = || format!("{path} {is_form} {fields:?}: {answer:?}");
-        // 501: what the store does not serve.
+        // 501: not served by the store.
         assert!((200..500).contains(&answer.status) || answer.status == 501, "{}", shown());
         assert!(!is_form || has_key || answer.status == 403, "{}", shown());
         for markup in ["<script", "<img", "\" onload="] {
@@ -73,6 +73,6 @@ fn fields_that_no_form_has_break_no_page_and_are_shown_as_text() {
         }
         assert!(answer.header("set-cookie").is_none(), "{}", shown());
     }
-    // It was not signed out by any of them.
+    // None of them signed it out.
     browser.shown("/");
 }

@@ -1,4 +1,4 @@
-//! Two servers on one PostgreSQL, and one of them is killed under load.
+//! Two servers on one PostgreSQL, one of which is killed under load.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::door::{Answer, Door};
 use crate::support::user::User;
 
-/// Puts `value` under `key` once; the status of the answer is 0 where there was none.
+/// Puts `value` under `key` once; a status of 0 means that there was no answer.
 fn put_once(door: &Door, token: &str, key: &str, value: u64) -> Answer {
     let (bearer, once) = (format!("Bearer {token}"), format!("{key}-{value}"));
     let headers = [("Authorization", bearer.as_str()), ("Idempotency-Key", &once)];
@@ -31,7 +31,7 @@ fn get(door: &Door, token: &str, key: &str) -> Value {
     serde_json::from_str::<Value>(&answer.body).unwrap()["value"].clone()
 }
 
-/// Writes until there is no answer, or the others stop; what was acknowledged, and the write that was not.
+/// Writes until there is no answer, or the others stop; returns what was acknowledged, and the write that was not.
 fn write(door: &Door, token: &str, name: &str, stop: &AtomicBool) -> (BTreeMap<String, u64>, Option<String>) {
     let mut acknowledged = BTreeMap::new();
     for number in 0.. {
@@ -48,7 +48,7 @@ fn write(door: &Door, token: &str, name: &str, stop: &AtomicBool) -> (BTreeMap<S
     (acknowledged, None)
 }
 
-/// Writes through the provider until that fails; what was acknowledged, and why it failed.
+/// Writes through the provider until that fails; returns what was acknowledged, and why it failed.
 async fn write_remotely(door: &Door, token: &str) -> (u64, Error) {
     let address = format!("127.0.0.1:{}", door.port);
     door.user.file("token", token);
@@ -71,7 +71,7 @@ fn in_flight(door: &Door) -> u32 {
     line.parse().unwrap()
 }
 
-/// Two servers of this database, and of the same tokens.
+/// Two servers of this database, with the same tokens.
 fn replicas(database: &Database) -> (Door, Door) {
     let config = format!(
         "[backends.main]\nurl = \"{}\"\n[default]\nmemory_scopes = [\"agent\"]\n[http]\ntokens = \"{{}}\"\n",
@@ -82,7 +82,7 @@ fn replicas(database: &Database) -> (Door, Door) {
     for user in [&first, &second] {
         user.file("memory.toml", config.replace("{}", &tokens));
     }
-    // The first makes the tables.
+    // The first creates the tables.
     (Door::start(first, &[]), Door::start(second, &[]))
 }
 
@@ -120,15 +120,15 @@ fn what_a_killed_server_acknowledged_is_found_through_another_and_its_clients_do
         };
         let (of_first, of_second) = (writers(&first, ["a", "b"]), writers(&second, ["c", "d"]));
         let remote = threads.spawn(|| apart(|| write_remotely(&first, token)));
-        // Until some are acknowledged everywhere.
+        // Until some are acknowledged by each.
         for key in ["a-3", "b-3", "c-3", "d-3", "remote-3"] {
             assert!((0..10_000).any(|_| !get(&second, token, key).is_null()), "{key} is never written");
         }
-        // Now every writer waits within a request, since nobody may write.
+        // Now every writer waits within a request, since nobody can write.
         apart(|| async {
             let holder = database.client().await;
             holder.batch_execute("BEGIN; LOCK TABLE memory.entry IN ACCESS EXCLUSIVE MODE").await.unwrap();
-            // Its three writers, and the question itself.
+            // Its three writers, and this query itself.
             tokio::time::timeout(Duration::from_secs(30), async {
                 while in_flight(&first) < 4 {
                     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -152,14 +152,14 @@ fn what_a_killed_server_acknowledged_is_found_through_another_and_its_clients_do
         for (key, number) in acknowledged {
             assert_eq!(get(&second, &token, key), *number, "{key} was acknowledged");
         }
-        // Sent again to another server, it has its reply and is not done again.
+        // Sent again to another server, it gets its reply and is not done again.
         let (key, number) = acknowledged.first_key_value().unwrap();
         assert_eq!(put(&second, &token, key, 1_000_000), 200);
         let again = put_once(&second, &token, key, *number);
         assert_eq!((again.status, again.header("idempotency-replayed")), (200, Some("true")));
         assert_eq!(get(&second, &token, key), 1_000_000);
         if let Some(key) = unknown {
-            // Whether it was done or not, doing it through the other server makes it so.
+            // Whether it was done or not, doing it through the other server settles it.
             assert_eq!(put(&second, &token, key, 1_000_000), 200);
             assert_eq!(get(&second, &token, key), 1_000_000);
         }

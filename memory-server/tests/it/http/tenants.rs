@@ -1,5 +1,6 @@
-//! Two tenants of one server ask at random, also by each other's names, ids, cursors, sessions and idempotency keys: no answer
-//! holds what the other wrote, and no request that names the other is served. `MEMORY_TENANT_REQUESTS` makes it longer.
+//! Two tenants of one server make random requests, also with each other's names, ids, cursors, sessions and idempotency
+//! keys: no answer contains what the other wrote, and no request that names the other is served.
+//! `MEMORY_TENANT_REQUESTS` sets the number of requests.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,11 +12,11 @@ use super::door::{Answer, Door};
 
 const RULES: &str = "sql_scopes = [\"agent\", \"run\"]\nshared_space = \"team\"\nshared_state = \"forget\"\ngraph = \"supersede\"\n\
     [sql]\nenabled = true\n";
-/// The tenants' names are in requests of both. Their marks are only in what they write.
+/// The tenants' names occur in requests of both. Their marks occur only in what they write.
 const NAMES: [&str; 2] = ["acme", "globex"];
 const MARKS: [&str; 2] = ["quartz", "cobalt"];
 
-/// Operations of `/v1/ops`, the frequent ones several times; a batch has the first of them.
+/// Operations of `/v1/ops`, frequent ones several times; a batch has the first of them.
 const OPS: [&str; 44] = [
     "get",
     "get",
@@ -98,14 +99,14 @@ const TOOL_OPS: [&str; 16] = [
     "recall_graph",
     "describe",
 ];
-/// Members of answers that the requests of both tenants use afterwards.
+/// Members of answers that later requests of both tenants use.
 const REUSED: [&str; 10] =
     ["id", "ids", "next", "cursor", "tx", "memory_id", "pending_id", "note_id", "event", "seq"];
 
 /// Requests that may be sent again.
 const RECENT: usize = 24;
 
-/// Who asks: a token of a tenant, with its id, and the session of one that is bound to an agent.
+/// A caller: a tenant's token with its id, and the session of one that is bound to an agent.
 struct Caller {
     tenant: usize,
     token: String,
@@ -117,10 +118,10 @@ struct Request {
     method: &'static str,
     path: String,
     key: Option<String>,
-    /// The session's owner, where it is one of MCP.
+    /// The session's owner, for an MCP session.
     session: Option<usize>,
     body: String,
-    /// The tenants that it names; of a batch, those of each operation.
+    /// The tenants that it names; for a batch, those of each operation.
     names: Vec<Vec<usize>>,
 }
 
@@ -136,9 +137,9 @@ struct Fuzz {
     random: Random,
     callers: Vec<Caller>,
     runs: Vec<String>,
-    /// What the server named: ids, cursors, transactions.
+    /// Names from the server: ids, cursors, transactions.
     named: Vec<String>,
-    /// The latest requests, and who sent them.
+    /// The latest requests, and their senders.
     sent: Vec<(usize, Request)>,
     written: u64,
     counts: Counts,
@@ -169,7 +170,7 @@ impl Fuzz {
         self.random.pick(of).copied().unwrap()
     }
 
-    /// A tenant to name: mostly one's own.
+    /// A tenant to name: mostly the caller's own.
     fn tenant(&mut self, own: usize) -> usize {
         if self.random.one_in(4) { 1 - own } else { own }
     }
@@ -261,7 +262,7 @@ impl Fuzz {
         (arguments, names)
     }
 
-    /// The fields of an operation of shared state or a graph, or of the tool.
+    /// The fields of an operation on shared state or a graph, or of the tool.
     fn fields(&mut self, own: usize, op: &str) -> Value {
         let (words, name, other) = (self.words(own), self.named(), self.named());
         let row = format!("row{}", self.random.below(4));
@@ -364,14 +365,14 @@ impl Fuzz {
             _ => self.fields(own, op),
         };
         arguments["op"] = op.into();
-        // Whom a call is for is not for its sender to say.
+        // The sender of a call does not decide whom it is for.
         let meta = json!({"memory/user": "ada", "memory/run": self.run(), "tenant": NAMES[1 - own]});
         ("tools/call", json!({"name": "memory", "arguments": arguments, "_meta": meta}))
     }
 
     fn step(&mut self) {
         let mut at = self.random.index(self.callers.len());
-        // What anybody sent before is sent again, by either; what the other wrote in it would be no leak.
+        // Earlier requests are sent again, by either tenant; finding in them what the other wrote would not be a leak.
         let again = self.random.one_in(4).then(|| self.random.pick(&self.sent).cloned()).flatten();
         if let Some((by, _)) = &again
             && self.random.one_in(2)
@@ -393,7 +394,7 @@ impl Fuzz {
         self.sent.push((at, request));
     }
 
-    /// Ends a transaction, for which others of its scope would wait, once the other tenant has tried to use it.
+    /// Ends a transaction, for which others of its scope would wait, after the other tenant has tried to use it.
     fn end(&mut self, at: usize, begun: &Request, tx: &Value) {
         let own = self.callers[at].tenant;
         let other = (0..self.callers.len()).find(|other| self.callers[*other].tenant != own).unwrap();

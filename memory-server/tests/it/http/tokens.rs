@@ -88,7 +88,7 @@ fn it_listens_elsewhere_only_with_tokens_and_tls_or_a_proxy() {
     user.ok(&["token", "create", "ann", "--agent", "ann"]);
     let refused = user.refused(&everywhere, 3, "forbidden");
     assert!(refused["message"].as_str().unwrap().contains("--behind-proxy"), "{refused}");
-    // Behind a proxy the name is its own matter, and metrics need a token.
+    // Behind a proxy the name is the proxy's business, and metrics need a token.
     let door = Door::start(user, &["--behind-proxy"]);
     let elsewhere = [("Host", "memory.example")];
     assert_eq!(door.get("/healthz", &elsewhere).status, 200);
@@ -144,7 +144,7 @@ fn a_token_of_one_agent_uses_conversations_and_runs_over_its_url_and_meets_no_ot
     at(&claude, &["add", "I keep bees in Bergen"]);
     assert!(at(&claude, &["recall", "where are the bees"]).contains("Bergen"));
     assert!(at(&other, &["recall", "where are the bees"]).contains("Bergen"), "it is the agent's");
-    // What is served over it has a run with entries of its own, page after page.
+    // The remote memory has a run with its own entries, page after page.
     let place = Place::new();
     let options =
         ["--tenant", "acme", "--agent", "claude", "--scopes", "agent,run", "--allow-host", &host, "--url"];
@@ -202,7 +202,7 @@ fn runs_of_the_same_name_are_each_tokens_own() {
         let refused = ask(one, "add", &add(agent, tenant));
         assert_eq!((refused.status, refused.code()), (403, "scope_denied".to_owned()));
     }
-    // The end of one is not that of the other.
+    // Ending one does not end the other.
     let end = json!({"tenant": "acme", "root_run": "run-1"});
     assert_eq!(ask(one, "end_run", &end).status, 200);
     assert_eq!(ask(one, "set", &set).status, 410);
@@ -217,7 +217,7 @@ fn a_token_that_would_be_expired_at_once_is_not_made() {
     assert_eq!(user.json(&["token", "list", "--all"])["tokens"], json!([]));
 }
 
-/// However much of it is on its way when it is refused.
+/// However much of it is under way when it is refused.
 #[test]
 fn a_stream_that_is_refused_says_why() {
     let door = Door::open("[agents.mig]\nsql_scopes = [\"agent\"]\n[sql]\nenabled = true\n");

@@ -1,4 +1,4 @@
-//! Traces, as a collector gets them.
+//! Traces, as a collector receives them.
 
 use std::sync::mpsc::{Receiver, channel};
 

@@ -75,7 +75,8 @@ fn is_noted(home: &Path) -> bool {
     files(home).iter().any(|path| is_note(path))
 }
 
-/// Nothing of a scope is gone without a tombstone; with one there are no entries, and the database is whole or gone.
+/// Nothing of a scope is gone without a tombstone; with one there are no entries, and the database is either whole or
+/// gone.
 fn whole(found: &[Held], before: &[Held], is_buried: bool, round: u64) {
     for (found, before) in found.iter().zip(before) {
         if is_buried {

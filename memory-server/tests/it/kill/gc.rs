@@ -89,7 +89,7 @@ async fn is_killed(kind: &Kind, home: &Path) {
     let (mut random, mut cut, mut partly) = (Random::new(4), 0, 0);
     for round in 0..rounds {
         let (store, url) = filled(kind, home).await;
-        // A user who has the store open the whole time.
+        // A user who keeps the store open the whole time.
         let witness = store.open().await;
         let wanted = all_held(&witness).await;
         std::thread::sleep(SLACK);

@@ -1,5 +1,5 @@
-//! An import, export or migration of a graph killed at any moment leaves a whole graph, whole files and an unchanged
-//! source, and is completed by running it again. Two imports at once leave one of their graphs.
+//! An import, export or migration of a graph that is killed at any moment leaves a whole graph, whole files and an
+//! unchanged source, and is completed by running it again. Two concurrent imports leave one of their graphs.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn rounds(kind: &Kind) -> u64 {
     kind.rounds(4, 2)
 }
 
-/// A file of a graph all of whose texts say `word`.
+/// A file of a graph in which every text is `word`.
 fn graph_file(home: &Path, word: &str) -> String {
     let id = |at: usize| format!("{word}-{at:05}");
     let knowledge = |at: usize| {
@@ -55,7 +55,7 @@ fn graph_file(home: &Path, word: &str) -> String {
     name
 }
 
-/// The rows of a file of a graph.
+/// The rows in a file of a graph.
 fn rows_of(path: &Path) -> Vec<Value> {
     let mut graph: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     ARRAYS.map(|name| graph[name].take()).into()
@@ -131,7 +131,7 @@ async fn exports(kind: &Kind, home: &Path) {
     assert_eq!(rows_in(home, &store), rows_of(&home.join(&file)), "the graph is as it was");
 }
 
-/// A database of sessions as the original has it.
+/// A database of sessions as the original creates it.
 fn sessions_file(home: &Path) {
     memory::sqlite::prepare_process();
     let old = rusqlite::Connection::open(home.join("sessions.db")).unwrap();
@@ -162,7 +162,7 @@ async fn migrations(kind: &Kind, home: &Path) {
     sessions_file(home);
     let sources = ["ada.db", "sessions.db"].map(|name| (name, std::fs::read(home.join(name)).unwrap()));
     let (mut random, mut cut, mut partly) = (Random::new(13), 0, 0);
-    // The shorter of two: another program may have slowed one of them down.
+    // The shorter of two, since another program may have slowed one down.
     let (first, second) = (kind.fresh(home).await, kind.fresh(home).await);
     let whole_run = [&first, &second]
         .map(|store| timed(home, &["graph", "migrate", "sessions.db", "--url", &store.url, "-q"]));

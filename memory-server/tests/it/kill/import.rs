@@ -26,7 +26,7 @@ fn chat(home: &Path) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
-/// Each turn is an entry beside what it is known by; one entry is the end of the log.
+/// Each turn is an entry plus its digest; one entry is the end of the log.
 fn turns(stats: &Value) -> u64 {
     stats["entries"].as_u64().unwrap().saturating_sub(1) / 2
 }
@@ -39,11 +39,11 @@ fn a_killed_import_is_resumed_and_completed() {
         let home = tempfile::tempdir().unwrap();
         chat(home.path());
         let mut child = command(home.path(), &["import", "chat.jsonl"]).spawn().unwrap();
-        // Delays from zero to a second, whatever the run's speed.
+        // Delays from zero to a second, whatever the speed of the run.
         std::thread::sleep(Duration::from_millis(20 + round * 7_919 % 1_000));
         child.kill().unwrap();
         child.wait().unwrap();
-        // It may have been killed before it made the store.
+        // It may have been killed before it created the store.
         let stats = command(home.path(), &["stats", "--json"]).output().unwrap();
         let stored = serde_json::from_slice(&stats.stdout).map_or(0, |stats: Value| turns(&stats));
         if stored > 0 && stored < TURNS {

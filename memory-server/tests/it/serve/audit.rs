@@ -1,4 +1,4 @@
-//! What the audit says of a connection.
+//! What the audit says about a connection.
 
 use serde_json::{Value, json};
 

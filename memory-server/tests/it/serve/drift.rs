@@ -57,7 +57,7 @@ fn on_postgresql_a_backend_that_memory_toml_names_saves_the_scope_and_logs_the_r
     assert_eq!(diff.status.code(), Some(0), "{diff:?}");
 }
 
-/// A model learns nothing of the host's folders: not from the guard, and not from anything else that refuses it.
+/// A model learns nothing about the host's folders, from the guard or from anything else that refuses it.
 #[test]
 fn no_refusal_shows_a_path_of_the_host() {
     let place = Place::new();
@@ -99,7 +99,7 @@ fn no_refusal_shows_a_path_of_the_host() {
     }
     for refusal in &refusals {
         let text = refusal.to_string();
-        // The statement that the model sent may be quoted back to it; nothing else may name the folder.
+        // The model's own statement may be quoted back to it; nothing else may name the folder.
         assert!(!text.contains(folder) && !text.contains("memory.db.drift/"), "{text}");
     }
     let stderr = client.close().stderr;

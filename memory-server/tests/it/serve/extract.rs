@@ -1,4 +1,4 @@
-//! Facts drawn in the background while a connection is served.
+//! Facts extracted in the background while a connection is served.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Shared state of two agents, each with a connection of its own.
+//! Shared state of two agents, each with its own connection.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::serve::client::Place;
 use crate::support::service::Service;
 use crate::support::user::has;
 
-/// A vague note waits, an authority decides, and what was decided outlives the connections.
+/// A vague note waits, an authority decides, and the decision outlives the connections.
 fn an_issue_goes_its_way(more: &str) {
     let place = Place::new();
     let config = format!(

@@ -1,11 +1,11 @@
-//! Graphs of agents over MCP, each with a connection of its own.
+//! Graphs of agents over MCP, each with its own connection.
 
 use serde_json::json;
 
 use crate::serve::client::{Client, Place};
 use crate::support::user::has;
 
-/// The operations that a client is shown, but for those that everybody has.
+/// The operations that a client is shown, except those that everybody has.
 fn ops(client: &mut Client) -> Vec<String> {
     let listed = client.request("tools/list", json!({}));
     let ops = &listed["result"]["tools"][0]["inputSchema"]["properties"]["op"]["enum"];

@@ -57,7 +57,7 @@ fn a_configuration_that_allows_a_user_s_scope_and_names_no_user_means_the_defaul
     let mut same = place.connect_with(&["--user", "default"]);
     assert_eq!(same.ok(json!({"op": "get", "scope": "user", "key": "k"}))["found"], true);
     drop(same);
-    // A host that names its users has none in common.
+    // A host that names its users has no default one.
     let mut trusted = place.connect_with(&["--trust-meta"]);
     let error = trusted.refused(json!({"op": "get", "scope": "user", "key": "k"}));
     has(&error, json!({"code": "scope_denied", "details": {"allowed": ["agent"], "scope": "user"}}));

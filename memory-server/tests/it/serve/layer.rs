@@ -213,7 +213,7 @@ fn a_printed_configuration_names_the_backend_and_the_reference_to_its_key() {
     assert!(!text.contains(memory_fakes::mem0::KEY));
 }
 
-/// A folder with the first memory.toml that a page shows, for a service here.
+/// A folder with the first memory.toml that a page shows, for a local service.
 fn place_of_page(page: &str, service: &Service, url: &str) -> Place {
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
     let page = std::fs::read_to_string(file).unwrap();

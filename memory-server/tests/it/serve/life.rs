@@ -121,7 +121,7 @@ fn a_signal_ends_the_server_of_a_client_that_reads_nothing() {
     writeln!(stdin, "{handshake}").unwrap();
     let mut first = [0; 1];
     stdout.read_exact(&mut first).unwrap();
-    // The requests fit into the pipe, their answers do not.
+    // The requests fit into the pipe, but their answers do not.
     for id in 1..200 {
         let arguments = json!({"op": "describe"});
         let params = json!({"name": "memory", "arguments": arguments});

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::serve::client::Place;
 
-/// A Python whose package `mcp` is installed.
+/// A Python with the package `mcp`.
 const PYTHON: &str = "MEMORY_TEST_MCP_PYTHON";
 /// The MCP Inspector's program.
 const INSPECTOR: &str = "MEMORY_TEST_MCP_INSPECTOR";
@@ -16,7 +16,7 @@ const MODEL: &str = "MEMORY_TEST_MODEL";
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/serve/clients.py");
 
-/// The value of a variable; without it prints that the test is skipped.
+/// The value of a variable; if unset, prints that the test is skipped.
 fn given(variable: &str) -> Option<String> {
     let value = std::env::var(variable).ok().filter(|value| !value.is_empty());
     if value.is_none() {
@@ -105,10 +105,10 @@ fn python_keeps_facts_with_mem0() {
     python("keeps_facts_with_mem0", &[&service.address(), memory_fakes::mem0::KEY]);
 }
 
-/// A database of its own.
+/// A separate database.
 const FILE: [&str; 2] = ["--url", "sqlite:memory.db"];
 
-/// One call of the Inspector's command line; the result it prints.
+/// One call of the Inspector's command line; returns the result it prints.
 fn inspect(inspector: &str, place: &Place, options: &[&str], question: &[&str]) -> Value {
     let ran = Command::new("node")
         .args([inspector, "--cli", crate::PROGRAM, "serve"])

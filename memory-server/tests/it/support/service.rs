@@ -18,7 +18,7 @@ impl Service {
         Self { server: runtime.block_on(server), _runtime: runtime }
     }
 
-    /// A service that answers each request as this does.
+    /// A service that answers each request like this.
     pub(crate) fn of(fake: impl FnMut(&ParsedRequest) -> Answer + Send + 'static) -> Self {
         Self::start(serve(Arc::new(Mutex::new(fake))))
     }

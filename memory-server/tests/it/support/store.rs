@@ -1,4 +1,4 @@
-//! The stores that are killed at: files, and databases of the server that the tests have.
+//! The stores on which programs are killed: files, and databases of the tests' server.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,10 +14,10 @@ use memory_fakes::postgres::{Database, SERVER};
 /// How long the server may take to notice that a program is dead.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Roles of scopes are the server's, and so shared by all databases on it: whoever uses them holds this.
+/// Scope roles are shared by all databases of the server: whoever uses them holds this.
 pub(crate) static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// A scope's entries, and its SQL database where it has one.
+/// A scope's entries, and its SQL database if it has one.
 pub(crate) type Held = (EntriesDigest, Option<SqlDigest>);
 
 pub(crate) async fn held(memory: &Memory, scope: &Scope) -> Held {
@@ -96,7 +96,7 @@ impl Kind {
         Some(Self::Postgres { key })
     }
 
-    /// How often to kill at it: `file` times, or fewer on a server, where each round takes longer.
+    /// How often to kill: `file` times, or fewer on a server, where each round takes longer.
     pub(crate) fn rounds(&self, file: u64, server: u64) -> u64 {
         super::program::rounds(if matches!(self, Self::Sqlite) { file } else { server })
     }
@@ -120,7 +120,7 @@ impl Kind {
     }
 }
 
-/// A store that ends with the value.
+/// A store that is removed with the value.
 pub(crate) struct Store {
     pub(crate) url: String,
     /// Of entries, and of agents' SQL.
@@ -147,20 +147,21 @@ impl Store {
         self.databases.is_some()
     }
 
-    /// Makes the databases anew. Files stay as they are.
+    /// Recreates the databases. Files stay as they are.
     pub(crate) async fn empty(&self) {
         for database in self.databases.iter().flatten() {
             database.empty().await;
         }
     }
 
-    /// By what the entries' database is known wherever something of it lies; `None`: it is a file, and known by its place.
+    /// The id by which the entries' database is known wherever something of it is kept; `None` for a file, which is
+    /// known by its place.
     pub(crate) async fn id(&self) -> Option<String> {
         let [entries, _] = self.databases.as_ref()?;
         Some(entries.client().await.query_one("SELECT id::text FROM memory.guard", &[]).await.unwrap().get(0))
     }
 
-    /// As [`empty`](Self::empty), and known by this id.
+    /// As [`empty`](Self::empty), known by this id.
     pub(crate) async fn empty_as(&self, id: &str) {
         let Some([entries, _]) = &self.databases else { return };
         self.empty().await;
@@ -169,12 +170,12 @@ impl Store {
         entries.client().await.execute(set, &[&id]).await.unwrap();
     }
 
-    /// Waits until the server has ended what it was doing for programs that were killed: their last statement may go on.
+    /// Waits until the server has finished what it was doing for killed programs, whose last statement may continue.
     pub(crate) async fn settled(&self) {
         self.settled_beside(0).await;
     }
 
-    /// The same, beside so many sessions of others.
+    /// The same, next to this many sessions of others.
     pub(crate) async fn settled_beside(&self, sessions: i64) {
         let begun = Instant::now();
         while self.sessions().await > sessions {
@@ -183,7 +184,7 @@ impl Store {
         }
     }
 
-    /// Sessions that programs have with the server's databases now.
+    /// Sessions that programs currently have with the server's databases.
     pub(crate) async fn sessions(&self) -> i64 {
         let Some([entries, agents]) = &self.databases else { return 0 };
         let names = [&entries.name, &agents.name];
@@ -191,7 +192,7 @@ impl Store {
         entries.admin().await.query_one(busy, &[&&names[..]]).await.unwrap().get(0)
     }
 
-    /// The tables of a server that hold a text in some row.
+    /// The tables of a server that contain a text in some row.
     pub(crate) async fn holding(&self, text: &str) -> Vec<String> {
         let tables = "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c \
                       JOIN pg_namespace n ON n.oid = c.relnamespace \

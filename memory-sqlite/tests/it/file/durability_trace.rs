@@ -86,7 +86,7 @@ fn without_durability_a_write_is_acknowledged_unsynced() {
     }
 }
 
-/// A file that loses its name is lost: a new folder's name is in its parent, which is synced too.
+/// A file that loses its name is lost, and a new folder's name is in its parent, so that is synced too.
 #[test]
 fn names_of_new_files_and_folders_are_synced_before_the_first_acknowledgement() {
     if let Some(role) = child::role() {

@@ -94,7 +94,8 @@ fn with_segments() -> Scope {
     Scope::agent("segments", "ada").unwrap()
 }
 
-/// Checks in a copy that the text index of a scope is stored: the texts are changed, so that nothing else has the word.
+/// Checks in a copy that the text index of a scope is stored: the texts are changed, so only the index still has the
+/// word.
 fn check_segments(path: &Path) -> Result<()> {
     let copy = path.with_extension("copy");
     std::fs::copy(path, &copy).unwrap();

@@ -155,7 +155,7 @@ fn a_reader_that_keeps_the_log_is_reported_and_erasing_again_finishes() {
     store.close();
 }
 
-/// A store with a secret, another process that holds the lock of its SQL database, and an erasure that waits for that.
+/// A store with a secret, another process that holds the lock of its SQL database, and an erasure that waits for it.
 fn waiting_to_drop(
     statement_timeout_ms: u64,
 ) -> (tempfile::TempDir, Store, rusqlite::Connection, JoinHandle<memory_core::Result<Erased>>) {

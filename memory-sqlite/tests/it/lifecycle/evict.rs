@@ -1,4 +1,4 @@
-//! Eviction between processes, and what a process that dies in one leaves (GC-5 to GC-16, RUN-1).
+//! Eviction across processes, and what a process leaves if it dies during one (GC-5 to GC-16, RUN-1).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use memory_sqlite::SqliteProvider;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// A handle with a clock of its own, which stands where every test's begins.
+/// A handle with its own clock, set to the time at which every test starts.
 struct Place {
     sql: Sql,
     clock: Arc<TestClock>,
@@ -31,7 +31,7 @@ impl Place {
         Self { sql, clock, scope: agent("ada") }
     }
 
-    /// As the parent told a child.
+    /// The handle that the parent told the child to open.
     fn given() -> Self {
         Self::open(Path::new(&child::given("DATABASE")))
     }
@@ -88,7 +88,7 @@ impl Place {
     }
 }
 
-/// A process that does as it is told, line by line.
+/// A process that follows commands, line by line.
 fn obey(place: &Place) {
     let mut tx: Option<TxId> = None;
     child::say("ready");
@@ -186,7 +186,7 @@ fn what_is_held_of_uses_in_memory_is_never_the_slack() {
     }
 }
 
-/// As an evictor leaves it that died when its decision was committed.
+/// The state left by an evictor that died right after committing its decision.
 fn half_evicted(path: &Path) {
     let raw = crate::support::files::raw_or_new(path);
     raw.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
@@ -225,7 +225,7 @@ fn who_has_the_store_open_sees_nothing_of_a_scope_whose_evictor_died() {
             }
             _ => assert_eq!(place.sql.usage(), 0),
         }
-        // What was made since is not taken by whoever comes late.
+        // A latecomer does not remove what was created since.
         block_on(place.sql.checked.reclaim()).unwrap();
         if order == "make" {
             assert_eq!((place.rows(), place.has("new")), (Ok(0), true));
@@ -295,7 +295,7 @@ fn an_ended_run_is_fenced_in_every_process() {
     assert_eq!(other.ask("get mine"), "false");
     other.end();
     assert_eq!(place.set("late"), Err(ErrorKind::RunEnded));
-    // After the fence the id begins anew, and nothing is kept for it.
+    // After the fence the id starts afresh, and nothing is kept for it.
     place.clock.advance(HOUR * 24);
     assert_eq!(block_on(place.sql.checked.reclaim()).unwrap().fences, 1);
     assert_eq!(place.set("anew"), Ok(()));

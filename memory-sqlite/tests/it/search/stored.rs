@@ -1,4 +1,4 @@
-//! Stored text indexes: they spare reading the texts, change no answer, and keep no word of what is gone.
+//! Stored text indexes save reading the texts, change no answer, and keep no word of what is gone.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn telling(path: &Path) -> usize {
     number(path, &format!("SELECT count(*) FROM text_segment WHERE instr(data, CAST('{SECRET}' AS BLOB))"))
 }
 
-/// Changes the file behind our back: triggers do not run, so nothing tells of it.
+/// Changes the file behind our back: triggers do not run, so nothing reports it.
 fn secretly(path: &Path, sql: &str) {
     let connection = raw(path);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
@@ -322,7 +322,7 @@ fn a_repair_removes_the_index_of_a_scope_that_another_program_changed() {
     assert_eq!(documents(&path), MANY);
 }
 
-/// The clock of one process may be ahead: what it holds for expired is not lost for the others.
+/// One process's clock may be ahead: what it considers expired is not lost for the others.
 #[test]
 fn an_entry_that_one_process_holds_for_expired_is_found_by_another() {
     let folder = folder();

@@ -1,4 +1,4 @@
-//! Searches of one scope at the same time, while others write to it.
+//! Concurrent searches of one scope, while others write to it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ fn found(store: &Store, text: &str, mode: SearchMode, top_k: usize) -> BTreeSet<
     found.hits.iter().map(|hit| hit.entry.key.to_string()).collect()
 }
 
-/// Writes an entry, finds it, makes it go away, and finds it no more.
+/// Writes an entry, finds it, removes it, and no longer finds it.
 fn write_and_search(store: &Store, writer: usize, rounds: usize, gone: &Mutex<BTreeSet<String>>) {
     for round in 0..rounds {
         let name = format!("w{writer}/{round}");

@@ -146,7 +146,7 @@ fn vectors_that_have_expired_refuse_no_other_dimensions() {
 
 // ---- Nothing stale ----
 
-/// Every way in which a vector ends, each after a search that has the vectors in memory.
+/// Every way in which a vector can go, each after a search that has the vectors in memory.
 fn no_stale_hit(store: &Store, others: &[&Store]) {
     let nowhere = |text: &str, why: &str| {
         for store in others.iter().chain([&store]) {
@@ -182,7 +182,7 @@ fn no_stale_hit(store: &Store, others: &[&Store]) {
     nowhere("four", "expired");
     assert_eq!(block_on(store.provider.sweep()).unwrap(), 1);
     nowhere("four", "expired and reclaimed");
-    // What was reclaimed does not come back with the time.
+    // What was reclaimed does not come back when the clock is set back.
     store.clock.set_back(Duration::from_secs(1));
     others.iter().for_each(|other| other.clock.set_back(Duration::from_secs(1)));
     nowhere("four", "reclaimed, and the clock set back");
@@ -323,7 +323,7 @@ fn a_damaged_vector_is_a_typed_error_and_words_are_found_all_the_same() {
     }
 }
 
-/// As a program would do it that knows version 1 of the file alone, and had it open when it became version 2.
+/// Like a program that knows only version 1 of the file, and had it open when it became version 2.
 #[test]
 fn a_vector_that_another_program_left_behind_is_never_found() {
     let folder = folder();

@@ -1,4 +1,4 @@
-//! Statements that end early: at their deadline, because nobody waits any more, because the store closes.
+//! Statements that end early: at their deadline, because nobody waits any more, or because the store closes.
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,7 @@ fn a_dropped_statement_has_run_whole_or_not_at_all_and_lets_the_next_one_go_on()
             "{count} rows after round {round}"
         );
     }
-    // An endless one holds its scope no longer than it is waited for.
+    // An endless one holds its scope only as long as somebody waits for it.
     drop(drop_after(
         Duration::from_millis(50),
         sql.exec_async(ENDLESS_WRITE, &[], StatementOptions::default()),
@@ -62,7 +62,7 @@ fn in_a_transaction_a_reader_that_is_dropped_leaves_it_open_and_a_writer_leaves_
     assert!(drop_after(Duration::from_millis(50), endless).is_none());
     assert_eq!(sql.int_in(&tx, "SELECT count(*) FROM t"), 2);
     assert!(drop_after(Duration::from_millis(50), sql.exec_async(ENDLESS_WRITE, &[], options())).is_none());
-    // The engine may have rolled all of it back; then that is told.
+    // The engine may have rolled all of it back, which is then reported.
     match sql.try_exec_in(&tx, "INSERT INTO t VALUES (3)") {
         Ok(_) => {
             assert_eq!(sql.int_in(&tx, "SELECT count(*) FROM t"), 3);

@@ -1,4 +1,4 @@
-//! A dump makes the same database again, whatever it holds; a hostile one makes nothing that an agent could not.
+//! A dump recreates the same database, whatever it holds; a hostile one creates nothing that an agent could not.
 
 use crate::support::files::{folder, raw_sql};
 use crate::support::sql::Sql;
@@ -97,7 +97,7 @@ fn everything_an_agent_can_make_comes_back() {
         assert_eq!(copy.rows(query), sql.rows(query), "{query}");
         assert!(!copy.rows(query).is_empty(), "{query}");
     }
-    // The counter goes on behind the deleted row, and the trigger works again.
+    // The counter continues after the deleted row, and the trigger works again.
     for sql in [&copy, &sql] {
         let next = sql.exec("INSERT INTO parent (name) VALUES ('c') RETURNING id").returning.unwrap();
         assert_eq!(next.rows, [[SqlValue::Int(10)]]);
@@ -132,14 +132,14 @@ fn what_is_replaced_leaves_nothing_whatever_it_was_and_whatever_comes() {
         assert_eq!(outcome.skipped, Vec::<String>::new());
         assert_eq!(&dump(to), content);
     }
-    // Foreign keys hold again, for this connection too.
+    // Foreign keys are enforced again, on this connection too.
     assert_eq!(
         other.try_exec("DELETE FROM child WHERE id = 3").unwrap_err().kind(),
         ErrorKind::InvalidArgument
     );
 }
 
-/// Each as an agent may make it; the last statement of each is refused before and after.
+/// Each as an agent may create it; the last statement of each is refused before and after.
 const REFERENCES: &[(&str, &[&str])] = &[
     (
         "to a table that is made later",
@@ -306,7 +306,7 @@ fn a_virtual_table_takes_no_table_that_is_there() {
     for table in ["docs_content", "notes_docsize", "own_content", "boxes_node"] {
         sql.exec(&format!("INSERT INTO {table} VALUES (1)"));
     }
-    // Its own tables go with it, and other names are free.
+    // Its own tables are removed with it, and other names are free.
     sql.exec("ALTER TABLE other RENAME TO others");
     sql.exec("CREATE VIRTUAL TABLE r USING rtree(id, x0, x1)");
     for table in ["other_content", "r_config", "r_content"] {
@@ -454,7 +454,7 @@ fn a_hostile_dump_makes_nothing_that_an_agent_could_not() {
     assert_eq!(sql.int("SELECT count(*) FROM kept"), 1);
     assert!(!stolen.exists());
 
-    // Rows for what the engine or the runtime keeps.
+    // Rows for tables of the engine or the runtime.
     for name in ["sqlite_master", "sqlite_schema", "sqlite_sequence", "_mem_x", "memory_entries"] {
         let copy = sql.at(agent(name));
         let text = format!(
@@ -509,7 +509,7 @@ fn a_dump_that_nobody_reads_ends_and_lets_the_store_close() {
     drop(abandoned);
 }
 
-/// Names that break whoever puts them into SQL as they are.
+/// Names that break code which puts them into SQL unquoted.
 fn name() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         Just("\"".to_owned()),

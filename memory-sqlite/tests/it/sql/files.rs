@@ -1,4 +1,4 @@
-//! Where databases lie, who may read them, how they end, and how many of them one provider serves.
+//! Where databases are, who may read them, how they end, and how many of them one provider serves.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn root(folder: &TempDir) -> PathBuf {
     std::fs::canonicalize(folder.path()).unwrap().join("memory.db.sql")
 }
 
-/// The one folder of a scope's below the root.
+/// The only folder of a scope below the root.
 fn scope_folder(folder: &TempDir) -> PathBuf {
     let only = |path: &Path| {
         let mut folders: Vec<_> = std::fs::read_dir(path)
@@ -79,7 +79,7 @@ fn no_symbolic_link_below_the_root_is_followed() {
         let before = contents(folder.path());
         let again = Sql::open(&folder.path().join("memory.db"), fast());
         if level == 0 {
-            // The root itself is the operator's: a link there is theirs.
+            // The root itself is the operator's, and so is a link there.
             assert_eq!(again.tables(), ["t"]);
             continue;
         }
@@ -106,7 +106,7 @@ fn a_folder_that_is_half_made_is_no_database() {
     std::fs::create_dir(&half).unwrap();
     std::fs::write(half.join("data.db"), "").unwrap();
     assert_eq!(sql.scopes(), [agent("ada"), agent("bob")]);
-    // Whoever was killed while making it is followed by one who makes it.
+    // A process killed while creating it is followed by one that creates it.
     sql.at(agent("carol")).exec("CREATE TABLE t (a)");
     assert_eq!(sql.scopes().len(), 3);
 }
@@ -125,10 +125,10 @@ fn a_page_reads_no_folder_that_an_earlier_one_has_read() {
     assert_eq!(sql.scopes(), [agent("a"), agent("b")]);
     std::fs::write(scope_folder_of(&folder, &agent("a")).join("scope.json"), "nothing of use").unwrap();
     assert_eq!(sql.scopes(), [agent("a"), agent("b")]);
-    // What is known of a folder is not taken for its being there.
+    // Cached knowledge about a folder does not mean that it is still there.
     assert!(sql.at(agent("b")).drop_scope());
     assert_eq!(sql.scopes(), [agent("a")]);
-    // Whoever comes anew sees what is wrong with it, and the others all the same.
+    // A new provider notices what is wrong with it, and still lists the others.
     sql.at(agent("c")).exec("CREATE TABLE t (a)");
     let anew = Sql::open(&folder.path().join("memory.db"), quiet());
     assert_eq!(anew.scopes(), [agent("c")]);
@@ -176,7 +176,7 @@ fn a_damaged_database_is_told_and_can_be_dropped() {
 
 #[test]
 fn the_folder_of_a_database_in_memory_ends_with_it() {
-    // Other tests have databases in memory at the same time: this one's folder is the one that has its scope.
+    // Other tests have in-memory databases at the same time: this one's folder is the one with its scope.
     let scope = agent("the-folder-of-a-database-in-memory");
     let folder = || {
         let folders = std::fs::read_dir(std::env::temp_dir()).unwrap().map(|item| item.unwrap().path());
@@ -217,7 +217,7 @@ fn two_thousand_scopes_round_robin_stay_within_a_few_descriptors() {
         }
     }
     println!("{before} descriptors before, at most {most} while 2,000 scopes are written in turn");
-    // Other tests of this binary have some open, too.
+    // Other tests of this binary have some open too.
     assert!(most < before + 400, "{most}");
     for number in [0, 999, 1_999] {
         assert_eq!(sql.at(agent(&format!("agent-{number}"))).int("SELECT count(*) FROM t"), 2);

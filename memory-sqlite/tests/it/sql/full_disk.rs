@@ -1,4 +1,4 @@
-//! Dropping a scope's database frees space, so it needs none: not even for the mark that fences late writers.
+//! Dropping a scope's database frees space, so it must need none, not even for the mark that fences late writers.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A disk that is full in the midst of a statement, and arguments that are embedded.
+//! A disk that fills up in the middle of a statement, and embedded arguments.
 
 use std::path::Path;
 use std::process::Command;
@@ -73,7 +73,7 @@ fn texts_are_embedded_by_one_call_before_anything_runs() {
     let stored = sql.rows("SELECT v FROM t WHERE text = 'a'").remove(0).remove(0);
     let expected: Vec<u8> = embedder.vector("a").iter().flat_map(|number| number.to_le_bytes()).collect();
     assert_eq!(stored, SqlValue::Blob(expected));
-    // What is refused costs nothing, what cannot be embedded does not run.
+    // Refused statements cost no embedding, and what cannot be embedded does not run.
     embedder.calls();
     assert!(block_on(sql.exec_async("PRAGMA x = ?", &[embed("a")], StatementOptions::default())).is_err());
     assert!(embedder.calls().is_empty());

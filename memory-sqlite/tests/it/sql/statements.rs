@@ -1,4 +1,4 @@
-//! Statements of an agent's on its scope's database.
+//! An agent's statements on its scope's database.
 
 use crate::support::files::folder;
 use crate::support::sql::Sql;
@@ -34,7 +34,7 @@ fn a_full_text_table_of_the_scope_may_be_called_as_a_function_and_nothing_else_m
         let error = sql.try_query(refused).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StatementRefused, "{refused}: {error:?}");
     }
-    // What a name may be called is true of this scope and at this time.
+    // What a name may be called as holds only for this scope, and only now.
     assert!(sql.at(agent("bob")).try_query("SELECT text FROM notes('fox')").is_err());
     sql.exec("DROP VIEW foxes");
     sql.exec("DROP TABLE notes");

@@ -1,4 +1,4 @@
-//! Transactions: their levels, their limits, their ends; their state is always known and told.
+//! Transactions: their levels, limits and ends; their state is always known and reported.
 
 use std::time::{Duration, Instant};
 
@@ -44,12 +44,12 @@ fn a_begin_that_nobody_waits_for_leaves_nothing_open() {
     let (_folder, sql) = open(fast());
     for _ in 0..200 {
         let begin = sql.facet().begin(&sql.run, &sql.scope, None);
-        // Now and then it is answered at once.
+        // Occasionally it is answered at once.
         if let Some(begun) = poll_once(begin) {
             sql.rollback(&begun.unwrap().tx).unwrap();
         }
     }
-    // Had one been left open, this would wait until it is idle for too long.
+    // If one had been left open, this would wait until its idle limit.
     let began = Instant::now();
     sql.exec("INSERT INTO t VALUES (1)");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());

@@ -17,7 +17,7 @@ pub(crate) fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
 
-/// The path of the test in which this stands, which stays right when the test is renamed.
+/// The path of the enclosing test, which stays right when the test is renamed.
 #[allow(unused_macros, reason = "not every test binary has children")]
 macro_rules! this_test {
     () => {{
@@ -126,7 +126,7 @@ impl Child {
         Self::start(&mut command)
     }
 
-    /// A child that opens a database, says that it is ready, and then carries out one command a line.
+    /// A child that opens a database, reports that it is ready, and then executes one command per line.
     pub(crate) fn obedient(test: &str, database: &Path) -> Self {
         let mut child = Self::with(test, "obey", &[("DATABASE", database.as_os_str())]);
         assert_eq!(child.expect_line(), "ready");
@@ -137,7 +137,7 @@ impl Child {
         self.process.id()
     }
 
-    /// Its next line; `None`: there are no more. A line cut off by its death does not count.
+    /// Its next line; `None` at the end. A line cut off by its death does not count.
     pub(crate) fn line(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
@@ -178,7 +178,7 @@ impl Child {
         self.finish()
     }
 
-    /// Its output until its end, which must be a success.
+    /// Its output up to its end, which must be a success.
     pub(crate) fn finish(mut self) -> Vec<String> {
         let said: Vec<String> = std::iter::from_fn(|| self.line()).collect();
         let status = self.process.wait().unwrap();
@@ -186,7 +186,7 @@ impl Child {
         said
     }
 
-    /// Its output until its end, whatever its status.
+    /// Its output up to its end, whatever its status.
     pub(crate) fn rest(&mut self) -> Vec<String> {
         let said = std::iter::from_fn(|| self.line()).collect();
         self.process.wait().unwrap();

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use memory_conformance::random::Random;
 use memory_core::{EmbedRole, Embedder, EmbeddingModel, Error, ErrorKind, Result};
 
-/// Embeds each text in a random direction; equal texts in the same.
+/// Embeds each text in a random direction, equal texts in the same one.
 #[derive(Debug)]
 pub(crate) struct Directions {
     model: EmbeddingModel,

@@ -1,4 +1,4 @@
-//! Folders, their bytes, and the database seen past the provider.
+//! Folders, their contents, and the database seen past the provider.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ pub(crate) struct Call {
     pub(crate) ended: usize,
 }
 
-/// Why system calls cannot be traced here; `None`: they can.
+/// Why system calls cannot be traced here; `None` if they can.
 pub(crate) fn unavailable() -> Option<String> {
     let probe = Command::new("strace")
         .args(["-f", "-o", "/dev/null", "true"])

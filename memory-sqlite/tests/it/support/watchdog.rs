@@ -1,10 +1,10 @@
-//! Tests of what may hang: they fail, and say what every thread waits for.
+//! Tests of what may hang: they fail, and report what every thread waits for.
 
 use std::fmt::Write as _;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Runs work on a thread of its own, and fails where it does not end in time.
+/// Runs work on a separate thread, and fails if it does not end in time.
 pub(crate) fn within<T: Send + 'static>(
     limit: Duration,
     what: &str,
@@ -25,8 +25,8 @@ pub(crate) fn within<T: Send + 'static>(
     }
 }
 
-/// What each thread of this process does: its name, its state, the system call and the place in the kernel where it waits.
-/// With gdb, their stacks too.
+/// What each thread of this process is doing: its name, state, system call, and where it waits in the kernel; with gdb,
+/// also the stacks.
 pub(crate) fn threads() -> String {
     let mut told = String::new();
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();

@@ -54,7 +54,7 @@ pub(crate) struct Agent<S = DriftSession, F = Fixture> {
 }
 
 impl Agent {
-    /// With a store of its own; `None`: there is no server.
+    /// With a separate store; `None` if there is no server.
     pub(crate) async fn new(policy: DriftPolicy) -> Option<Self> {
         let fixture = Fixture::new().await?;
         Some(Self { session: fixture.session(policy), memory: fixture.memory.clone(), fixture })

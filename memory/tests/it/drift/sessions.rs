@@ -70,7 +70,7 @@ async fn an_entry_that_appeared_since_the_session_began_is_not_written_over_unre
         assert_eq!(bulk.unwrap_err().details()["reason"], "appeared");
     }
     assert_eq!((agent.value("k").await.as_deref(), agent.value("new").await), (Some("1"), None));
-    // What was there when it began may be written over, and so may what it has read by now.
+    // What existed when it began may be overwritten, and so may what it has read by now.
     agent.set("old", "3").await.unwrap();
     agent.read("k").await;
     agent.set("k", "3").await.unwrap();

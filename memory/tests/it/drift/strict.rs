@@ -134,7 +134,7 @@ async fn what_a_run_says_and_forgets_is_no_change_by_another() {
         assert!(one.call(&forget).await.contains(r#""forgotten":1"#));
         assert!(one.call(&format!("{set}4}}")).await.contains("version"));
     }
-    // What another run says is a change by another; its turns are not to be read by their keys.
+    // What another run says is a change by someone else; its turns cannot be read by their keys.
     assert!(two.call(&said("Water, please.")).await.contains("done"));
     let refused: serde_json::Value = serde_json::from_str(&one.call(&format!("{set}5}}")).await).unwrap();
     assert_eq!(refused["error"]["code"], "drift_detected");

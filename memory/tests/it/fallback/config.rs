@@ -12,7 +12,7 @@ use memory_conformance::TestClock;
 
 use crate::fallback::support::{Faults, get, limited, set, store, text};
 
-/// A scheme whose one store cannot be opened on demand.
+/// A scheme whose only store can be made unable to open.
 #[derive(Debug)]
 struct Far {
     is_away: AtomicBool,

@@ -139,7 +139,7 @@ impl Stand {
         set(&self.memory, key, json).await
     }
 
-    /// The text of a value, and who answered for the primary.
+    /// The text of a value, and who answered in place of the primary.
     pub(crate) async fn get(&self, key: &str) -> (Option<String>, Option<String>) {
         let (entry, who) = observe(get(&self.memory, key)).await;
         (entry.map(|entry| entry.value.to_string()), who)

@@ -16,7 +16,7 @@ async fn space(memory: &Memory) -> Space {
     governed::open(memory, &"acme".parse().unwrap(), "team").await.unwrap()
 }
 
-/// Rows, what waits, a forgotten row, and a note that nobody promoted yet.
+/// Rows, writes that wait, a forgotten row, and a note not promoted yet.
 async fn filled(memory: &Memory) {
     let space = space(memory).await;
     let notes = WorkingMemory::new(&space);
@@ -35,7 +35,7 @@ async fn filled(memory: &Memory) {
     notes.note(&person(), NoteSource::Agent, "lint_step is resolved", None).await.unwrap();
 }
 
-/// `to` has what `from` has, and goes on with it.
+/// `to` has everything that `from` has, and continues from there.
 async fn goes_on(from: &Memory, into: &Memory) {
     let (from, to) = (space(from).await, space(into).await);
     let (ledger, copied) = (Ledger::new(&from), Ledger::new(&to));
@@ -49,13 +49,13 @@ async fn goes_on(from: &Memory, into: &Memory) {
     let notes = WorkingMemory::new(&from).notes("pat", "run").await.unwrap();
     assert_eq!(WorkingMemory::new(&to).notes("pat", "run").await.unwrap(), notes);
     assert!(copied.rebuild().await.unwrap().agrees());
-    // The note that waited is promoted where it is now, once.
+    // The waiting note is promoted once, where it is now.
     assert_eq!(governed::pipeline(&to).promote(10).await.unwrap().committed, 1);
     let row = SharedMemory::new(&to).row(Bucket::Issues, "lint_step").await.unwrap().unwrap();
     assert_eq!(row.status, "resolved");
     copied.verify(Some(&anchor)).await.unwrap();
     assert!(copied.rebuild().await.unwrap().agrees());
-    // The triggers are there, too.
+    // The triggers are there too.
     for sql in [
         "DELETE FROM events_memory",
         "UPDATE events_memory SET source_agent = 'eve'",

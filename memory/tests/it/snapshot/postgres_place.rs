@@ -1,4 +1,4 @@
-//! Two fresh databases, one for entries, one for agents' SQL, which end with the value.
+//! Two fresh databases, one for entries and one for agents' SQL, dropped with the value.
 
 use memory::{Memory, Scope};
 use memory_fakes::postgres::{Database, SERVER};
@@ -13,7 +13,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Without a server: `None`, after saying so.
+    /// `None` without a server, after printing a note.
     pub(crate) async fn fresh() -> Option<Self> {
         let (entries, agents) = (Database::on(SERVER).await?, Database::on(SERVER).await?);
         let mut key = tempfile::NamedTempFile::new().unwrap();
@@ -29,7 +29,7 @@ impl Place {
         Memory::new(std::sync::Arc::new(PostgresProvider::open(config).await.unwrap())).unwrap()
     }
 
-    /// Takes everything out of it.
+    /// Removes everything from it.
     pub(crate) async fn clear(&self, memory: &Memory, scopes: &[Scope]) {
         for scope in scopes {
             memory.backend().unwrap().drop_scope(scope).await.unwrap();

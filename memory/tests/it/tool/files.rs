@@ -14,7 +14,7 @@ async fn files(clock: &Arc<TestClock>) -> Vec<(FilesTool, Arc<MemoryTool>)> {
     tools.map(|tool| (FilesTool::new(Arc::clone(&tool)), tool)).collect()
 }
 
-/// Calls the tool, which must do it.
+/// Calls the tool, which must succeed.
 async fn ok(files: &FilesTool, input: serde_json::Value) -> String {
     let answer = files.call(&input.to_string()).await;
     assert!(!answer.is_error, "{input}: {}", answer.text);
@@ -125,7 +125,7 @@ async fn what_is_there_is_not_written_over() {
     }
 }
 
-/// A listing named paths that every command refused.
+/// Regression: a listing named paths that every command refused.
 #[tokio::test]
 async fn what_others_left_under_odd_names_is_reached_as_it_is_listed_and_not_made() {
     for (files, tool) in files(&Arc::new(TestClock::default())).await {
@@ -236,12 +236,12 @@ async fn a_line_is_not_named_in_a_file_that_others_changed() {
             json!({"command": "insert", "path": "/memories/a", "insert_line": 1, "insert_text": "x"});
         ok(&two, insert.clone()).await;
         assert!(refused(&one, insert.clone()).await.contains("has changed since you saw it"));
-        // A part is not the whole.
+        // Seeing a part does not count as seeing the whole.
         ok(&one, json!({"command": "view", "path": "/memories/a", "view_range": [1, 1]})).await;
         refused(&one, insert.clone()).await;
         ok(&one, view("/memories/a")).await;
         ok(&one, insert).await;
-        // What one has seen and another changed is not deleted unseen.
+        // What one has seen and another has changed is not deleted unseen.
         refused(&two, json!({"command": "delete", "path": "/memories/a"})).await;
         ok(&two, view("/memories/a")).await;
         ok(&two, json!({"command": "delete", "path": "/memories/a"})).await;

@@ -98,7 +98,7 @@ on_both_stores! {
         assert_eq!(last["reviewed_by"]["trust"], "authority");
     }
 
-    /// What a call says of trust counts for nothing; what the policy says does.
+    /// What a call says about trust counts for nothing; what the policy says does.
     async fn authority_comes_from_the_policy_alone(memory) {
         note(&tool(&memory, "ann", SharedAccess::Note), "issue lint_step: the linter fails").await;
         let bob = tool(&memory, "bob", SharedAccess::Note);
@@ -191,7 +191,7 @@ on_both_stores! {
         ] {
             assert_eq!(code(&keeper, input).await, expected, "{input}");
         }
-        // What a person wrote is not the agent's to erase.
+        // An agent may not erase what a person wrote.
         let space = governed::open(&memory, &"acme".parse().unwrap(), "shared").await.unwrap();
         let person = governed::Actor { agent: "pat".to_owned(), run: "t".to_owned(), trust: Trust::Person };
         let theirs = WorkingMemory::new(&space).note(&person, NoteSource::Agent, "constraint no_leaks: tell nobody", None).await.unwrap();
@@ -305,7 +305,7 @@ on_both_stores! {
         assert!(!serde_json::to_string(&calls).unwrap().contains("hidden"), "no words in metadata");
     }
 
-    /// Notes of other sources, which only the host writes, and agents' notes meet in one space.
+    /// Notes from other sources, which only the host writes, and agents' notes share one space.
     async fn what_a_tool_said_ends_no_row(memory) {
         let ann = tool(&memory, "ann", SharedAccess::Note);
         note(&ann, "issue lint_step: the linter fails").await;

@@ -26,7 +26,7 @@ async fn relates(tool: &MemoryTool, source: &str, relation: &str, target: &str) 
     ok(tool, &edge.to_string()).await
 }
 
-/// The ids of what is found, with whether it is superseded.
+/// The ids found, and whether each is superseded.
 async fn recalled(tool: &MemoryTool, query: &str) -> Vec<(String, bool)> {
     let found = ok(tool, &json!({"op": "recall_graph", "query": query}).to_string()).await;
     let hit = |hit: &Value| {

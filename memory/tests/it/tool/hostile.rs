@@ -39,7 +39,7 @@ async fn anything_but_one_json_object_is_refused() {
             "{\"op\":\"set\",\"key\":\"k\",\"value\":NaN}",
             "{\"op\":\"get\",\"key\":\"\\u0000\"}",
             "{\"op\":\"set\",\"key\":\"k\",\"value\":1,\"text\":\"\\u0000\"}",
-            // An array of its members is no object.
+            // An array of its members is not an object.
             "{\"op\":\"bulk_insert\",\"items\":[[\"k\",1]]}",
             "{\"op\":\"search\",\"query\":\"x\",\"rank\":[1.0]}",
         ] {

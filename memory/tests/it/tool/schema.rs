@@ -63,7 +63,7 @@ async fn the_parser_accepts_exactly_the_fields_of_the_schema() {
         for op in ToolOp::ALL {
             let own = names(&op_schema(*op));
             for field in all.iter().filter(|field| *field != "op") {
-                // A number fits no object and an object no number: one of them is refused, but never as unknown.
+                // The call is always refused, but for an unknown field only if the operation does not have it.
                 let input = format!(r#"{{"op":"{}","{field}":{{"no":"such"}}}}"#, op.as_str());
                 let (_, message, _) = refused(&tool, &input).await;
                 assert_eq!(

@@ -1,4 +1,4 @@
-//! Exports of conversations: imported beside others who write, in parts, and with records that cannot be stored.
+//! Exports of conversations: imported while others write, in parts, and with records that cannot be stored.
 
 use std::io::Write as _;
 use std::process::{Child, ChildStdin, Stdio};
@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use crate::support::user::{User, has};
 
-/// Blank lines that no buffer between here and the import holds: once they are written, what was before them was read.
+/// More blank lines than any buffer between here and the import holds: once they are written, everything before them
+/// was read.
 const FILLING: usize = 8 << 20;
 
-/// An export of a conversation of so many turns, in the default scope.
+/// An export of a conversation of this many turns, in the default scope.
 fn export(turns: usize) -> String {
     let source = User::new();
     let line = |n: usize| format!("{{\"role\":\"user\",\"content\":\"boat {n} lies in Bergen\"}}\n");

@@ -1,5 +1,5 @@
-//! Turns that come with what became of them, out of exports and listings of facts: what was corrected stays so, what was
-//! forgotten stays away, and no turn is lost in a scope that has a conversation of its own.
+//! Turns with what became of them, from exports and listings of facts: corrected ones stay corrected, forgotten ones
+//! stay away, and no turn is lost in a scope that has its own conversation.
 
 use serde_json::{Value, json};
 
@@ -169,7 +169,7 @@ fn what_was_superseded_by_what_is_left_out_is_left_out_too() {
         }
         assert_eq!(listed(&user, &["--user", to]), ["Bo lives in Rome", "Ida likes tea"]);
     }
-    // Corrected anew, it is complete.
+    // Corrected again, it is complete.
     add(&user, &["Ida lives in Lima", "--supersedes", &oslo]);
     assert_eq!(recalled(&user, &["where does Ida live", "-k", "1"]), ["Ida lives in Lima"]);
 }
@@ -255,7 +255,7 @@ fn an_older_export_does_not_bring_back_what_was_corrected_since() {
     user.ok(&["export", "--out", "new.jsonl"]);
     has(&user.json(&["import", "old.jsonl"]), json!({"created": 0, "unchanged": 1}));
     assert_eq!(recalled(&user, &["where does Ida live"]), ["Ida lives in Oslo"]);
-    // Nor does a scope that has the older one miss the correction.
+    // A scope that has the older one does not miss the correction either.
     user.ok(&["import", "old.jsonl", "--user", "copy"]);
     has(&user.json(&["import", "new.jsonl", "--user", "copy"]), json!({"created": 1, "unchanged": 1}));
     assert_eq!(recalled(&user, &["where does Ida live", "--user", "copy"]), ["Ida lives in Oslo"]);
@@ -282,7 +282,7 @@ fn copied_facts_stay_corrected() {
             "the assistant's words are not the user's"
         );
     }
-    // Without what superseded it, it would hold again.
+    // Without the turn that superseded it, it would hold again.
     let alone = copied.lines().next().unwrap();
     let ran = user.run_with(&["import", "-", "--user", "alone", "--json"], alone.as_bytes());
     assert_eq!((ran.code, &ran.document()["created"]), (Some(7), &json!(0)), "{ran:?}");

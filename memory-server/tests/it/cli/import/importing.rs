@@ -1,4 +1,4 @@
-//! `import` as a whole: again, interrupted, broken, into which scope.
+//! `import` as a whole: repeated, interrupted, broken, and into which scope.
 
 use serde_json::{Value, json};
 
@@ -70,7 +70,8 @@ fn differing_values_are_kept_by_default() {
     assert!(user.ok(&["get", "jsonl/chat/00000002"]).contains("stone"));
 }
 
-/// `--on-different` held only for what was stored before, so how far apart two files lay decided what was kept.
+/// Regression: `--on-different` applied only to what was stored before, so the distance between two records decided
+/// what was kept.
 #[test]
 fn two_files_with_one_key_are_decided_like_a_file_and_what_is_stored() {
     let user = User::new();
@@ -238,11 +239,11 @@ fn two_imports_of_one_file_at_once_store_each_turn_once() {
         created += new;
     }
     assert_eq!(created, 3_000);
-    // Each turn with what it is known by, and the end of the log.
+    // Each turn with its digest, and the end of the log.
     assert_eq!(user.json(&["stats"])["entries"], 6_001);
 }
 
-/// A dry run took for new what the import refused, what came twice, and what other words were stored for.
+/// Regression: a dry run counted as new what the import refused, what came twice, and what was stored with other words.
 #[test]
 fn a_dry_run_reports_what_the_import_then_does() {
     let user = User::new();
@@ -319,7 +320,7 @@ fn an_export_of_chatgpt_in_several_files_is_read_from_its_folder() {
     assert_eq!((counts(&report), &report["unread"]["count"]), ([2, 0, 0, 0], &json!(1)));
 }
 
-/// An answer of an API with no facts was `corrupt`.
+/// Regression: an API's answer without facts was `corrupt`.
 #[test]
 fn a_list_of_nothing_is_imported_as_nothing() {
     let user = User::new();

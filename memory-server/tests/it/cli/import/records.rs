@@ -96,7 +96,7 @@ fn a_broken_record_is_named_and_a_foreign_file_refused() {
 fn the_largest_value_that_a_store_takes_comes_back_from_its_export() {
     let user = User::new();
     let url = ["--url", "sqlite:large.db?max_value_bytes=67108864"];
-    // Line feeds within the value make its line a string.
+    // Line feeds within the value turn its line into a string.
     let value = format!("[\n\"{}\"]", "x".repeat(17 << 20));
     user.file("value.json", &value);
     user.ok(&[&["set", "large", "--file", "value.json"][..], &url].concat());

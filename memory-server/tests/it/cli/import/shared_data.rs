@@ -1,4 +1,4 @@
-//! The whole LoCoMo dataset, where `MEMORY_SHARED` has it.
+//! The whole LoCoMo dataset, if `MEMORY_SHARED` has it.
 
 use std::path::PathBuf;
 

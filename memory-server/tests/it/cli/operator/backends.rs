@@ -157,7 +157,7 @@ fn a_primary_that_never_was_reached_takes_writes_into_the_journal() {
     let journal = user.json(&["backend", "journal", "main"]);
     assert_eq!((&journal["counts"]["waiting"], &journal["writes"][0]["keys"]), (&json!(1), &json!(["k"])));
     user.refused(&["backend", "journal", "spare"], 3, "invalid_argument");
-    // Whether the primary has this key nobody knows; it will not have it once it is back.
+    // Nobody knows whether the primary has this key; it will not have it once it is back.
     assert_eq!(user.ok(&["delete", "only-there"]), "will be deleted once the store is back: only-there\n");
 }
 

@@ -53,7 +53,7 @@ fn status<'a>(report: &'a Value, check: &str) -> &'a Value {
     &line(report, check)["status"]
 }
 
-/// What it says to do.
+/// The advice it gives.
 fn advice<'a>(report: &'a Value, check: &str) -> &'a str {
     line(report, check)["do"].as_str().unwrap()
 }
@@ -121,7 +121,7 @@ fn doctor_says_what_is_wrong_and_what_to_do() {
     assert_eq!(advice(&report, "integrity"), "name another file");
     assert!(user.run(&["doctor", "--url", "sqlite:broken.db"]).stdout.contains("FAIL  integrity"));
 
-    // To restore a snapshot over it would harm a store that is sound.
+    // Restoring a snapshot over it would harm a sound store.
     user.ok(&["set", "k", "1", "--url", "sqlite:newer.db"]);
     let newer = rusqlite::Connection::open(user.home().join("newer.db")).unwrap();
     newer.pragma_update(None, "user_version", 9_999).unwrap();

@@ -7,7 +7,7 @@ use crate::support::user::{User, has};
 /// So little slack that writes of an earlier process count as idle.
 const STORE: &str = "sqlite:memory.db?use_granularity_ms=1";
 
-/// Two scopes of one tenant, one of them with a SQL database too, and one of another.
+/// Two scopes of one tenant, one of them with a SQL database too, and one of another tenant.
 fn filled() -> User {
     let user = User::new();
     user.ok(&["set", "tea", "\"oolong\"", "--url", STORE]);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::user::User;
 
-/// Empty databases. Without a server: `None`, after saying so.
+/// Empty databases. `None` without a server, after printing a note.
 fn databases<const N: usize>() -> Option<[Database; N]> {
     let made: Option<Vec<Database>> = (0..N).map(|_| Database::on_own_runtime(SERVER)).collect();
     made?.try_into().ok()

@@ -182,7 +182,7 @@ fn a_source_is_never_created_and_a_dry_run_creates_no_target() {
     assert!(error["message"].as_str().unwrap().starts_with("the target"), "{error}");
 }
 
-/// Also where the target does not exist yet, and will serve no SQL.
+/// Also if the target does not exist yet, and will serve no SQL.
 #[test]
 fn a_dry_run_says_what_the_run_does_to_another_kind_of_store() {
     let user = filled();

@@ -1,4 +1,4 @@
-//! A database of its own, and a client that knows nothing of the memory in it.
+//! A separate database, and a client that knows nothing of the memory in it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Fixture {
         self.opened(&self.place()).await
     }
 
-    /// Another program, with SQL, on a connection of its own.
+    /// Another program, using SQL, on its own connection.
     pub(crate) fn foreign_runs(&self, sql: &str) {
         foreign_runs(&self.place(), sql);
     }
