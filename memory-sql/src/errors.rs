@@ -60,6 +60,7 @@ pub fn not_empty() -> Error {
         ErrorKind::Conflict,
         "the scope's database is not empty; drop or replace it, or restore into another scope",
     )
+    .with_retry(Retry::Never)
 }
 
 /// The next line of a dump did not come in time.
