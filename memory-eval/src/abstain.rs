@@ -17,6 +17,8 @@ pub struct Judged {
     pub group: String,
     /// The place of the right answer among the ranked choices, from 1. `None` if it is not among them.
     pub rank: Option<usize>,
+    /// Its place among the choices that are offered where nothing is answered, from 1.
+    pub offered: Option<usize>,
     /// What was answered with the right answer present: whether it was that one. `None` if nothing was.
     pub answered: Option<bool>,
     /// Whether something was answered with the right answer removed. That is always wrong.
@@ -56,7 +58,7 @@ pub struct Figures {
     pub top2: Share,
     /// It is among the first three.
     pub top3: Share,
-    /// It is among the first three of the questions that were not answered.
+    /// It is among the first three that are offered, of the questions that were not answered.
     pub held: Share,
 }
 
@@ -130,7 +132,7 @@ fn figures(judged: &[&Judged]) -> Figures {
     let count = |test: &dyn Fn(&Judged) -> bool| judged.iter().filter(|one| test(one)).count();
     let within = |k: usize| Share::new(count(&|one| one.rank.is_some_and(|rank| rank <= k)), judged.len());
     let right = count(&|one| one.answered == Some(true));
-    let offered = |one: &Judged| one.rank.is_some_and(|rank| rank <= 3);
+    let offered = |one: &Judged| one.offered.is_some_and(|place| place <= 3);
     let held = count(&|one| one.answered.is_none() && offered(one));
     Figures {
         precision: Share::new(right, count(&|one| one.answered.is_some())),
@@ -177,6 +179,7 @@ mod tests {
         Judged {
             group: "a".to_owned(),
             rank: Some(rank),
+            offered: Some(rank),
             answered: (certainty >= threshold).then_some(rank == 1),
             answered_without: certainty_without >= threshold,
             certainty,
@@ -201,8 +204,8 @@ mod tests {
         let report = Abstaining::of(&[
             judged(1, 3.0, 0.0, 2.0),
             judged(2, 2.5, 0.0, 2.0),
-            judged(1, 1.0, 0.0, 2.0),
-            judged(4, 0.0, 2.0, 2.0),
+            Judged { offered: Some(4), ..judged(1, 1.0, 0.0, 2.0) },
+            Judged { offered: Some(3), ..judged(4, 0.0, 2.0, 2.0) },
         ]);
         let all = &report.all;
         assert_eq!((all.precision.part, all.precision.whole), (1, 2));

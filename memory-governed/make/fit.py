@@ -45,7 +45,7 @@ class Data:
     def __init__(self, path):
         source = lines(path)
         head = next(source)
-        self.names, self.scene = head["names"], head["scene"]
+        self.names, self.scene, self.offers = head["names"], head["scene"], head["offers"]
         self.inputs = MARGINS + self.names + ["d_" + name for name in self.names] + self.scene
         self.gaps = [self.names.index(name) for name in GAPS]
         self.ranked = [at for at, name in enumerate(self.names) if name not in UNRANKED]
@@ -61,7 +61,8 @@ class Data:
                 read = line[kind]["features"]
                 line[kind + "_bound"], line[kind + "_odds"] = line[kind]["bound"], line[kind]["certainty"]
                 rows = np.array(read["rows"], float).reshape(len(read["rows"]), len(self.names) + 1)
-                line[kind] = dict(read, rows=rows[:, :-1], twins=rows[:, -1], scene=np.array(read["scene"]))
+                offers = np.array(read["offers"], float).reshape(len(rows), len(self.offers))
+                line[kind] = dict(read, rows=rows[:, :-1], twins=rows[:, -1], scene=np.array(read["scene"]), offers=offers)
             ids = line["present"]["ids"]
             line["place"] = ids.index(line["gold"]) if line["gold"] in ids else -1
             self.cases.append(line)
@@ -104,12 +105,30 @@ class Data:
 
 
 def fit_rank(data, cases):
-    """Conditional logit: the probability that each row of the short list is the one that the note closed."""
+    """The probability that each row of the short list is the one that the note closed."""
     kept = [case for case in cases if case["place"] >= 0]
-    blocks = [data.rank_inputs(case["present"]["rows"]) for case in kept]
+    return logit([data.rank_inputs(case["present"]["rows"]) for case in kept], [case["place"] for case in kept])
+
+
+def fit_offer(data, cases):
+    """What is offered where nothing is bound: the score that a rank gives which never saw the note's repository, with what
+    else speaks for a row."""
+    fold, blocks, places = folds(data), [], []
+    for left in sorted({fold[case["repo"]] for case in cases}):
+        weights = fit_rank(data, [case for case in cases if fold[case["repo"]] != left and not case["guarded"]])
+        for case in cases:
+            if fold[case["repo"]] == left and case["place"] >= 0:
+                scores = data.rank_inputs(case["present"]["rows"]) @ weights
+                blocks.append(np.column_stack([scores, case["present"]["offers"]]))
+                places.append(case["place"])
+    return logit(blocks, places)
+
+
+def logit(blocks, places):
+    """Conditional logit (McFadden 1974): weights by which the row at each block's place is the likeliest."""
     sizes = [len(block) for block in blocks]
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    gold, group = starts + [case["place"] for case in kept], np.repeat(np.arange(len(blocks)), sizes)
+    gold, group = starts + places, np.repeat(np.arange(len(blocks)), sizes)
     inputs = np.vstack(blocks)
     spread = inputs.std(0) + 1e-6
     inputs = inputs / spread
@@ -121,8 +140,8 @@ def fit_rank(data, cases):
         total = np.add.reduceat(parts, starts)
         chance = parts / total[group]
         slope = inputs[gold].sum(0) - inputs.T @ chance
-        return (-(scores[gold] - most - np.log(total)).sum() / len(kept) + RANK_L2 * weights @ weights,
-                -slope / len(kept) + 2 * RANK_L2 * weights)
+        return (-(scores[gold] - most - np.log(total)).sum() / len(blocks) + RANK_L2 * weights @ weights,
+                -slope / len(blocks) + 2 * RANK_L2 * weights)
 
     return minimize(loss, np.zeros(inputs.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 400}).x / spread
 
@@ -252,6 +271,7 @@ def fit_command(arguments):
 
 def table(data, cases, common):
     rank, intercept, bind = fit(data, cases)
+    offer = fit_offer(data, cases)
     repos = {case["repo"] for case in cases}
     rows = sum(words["rows"] for words in data.words if words["repo"] in repos)
     return {
@@ -260,6 +280,7 @@ def table(data, cases, common):
         "least_share": LEAST_SHARE,
         "intercept": short(intercept),
         "rank": {name: short(weight) for name, weight in zip(data.rank, rank)},
+        "offer": {name: short(weight) for name, weight in zip(["words"] + data.offers, offer)},
         "bind": {name: short(weight) for name, weight in zip(data.terms(), bind)},
         "background": common,
     }
@@ -268,17 +289,18 @@ def table(data, cases, common):
 def left_command(arguments):
     data = Data(arguments.features)
     left = Left(data)
-    ranks = [case["present"]["ranked"].index(case["gold"]) + 1 if case["place"] >= 0 else 10_000 for case in data.cases]
+    ranks, offered = ([case["present"][order].index(case["gold"]) + 1 if case["place"] >= 0 else 10_000
+                       for case in data.cases] for order in ("ranked", "offered"))
     print(f"{len(data.cases)} cases; right among the first 1, 2, 3, 30:",
           *(f"{np.mean(np.array(ranks) <= k):.3f}" for k in (1, 2, 3, 30)))
     for limit in LIMITS:
         line(f"wrong <= {limit:.2%}", left.at(left.threshold(limit)))
         line("  threshold of the others", left.held_out(limit))
     threshold = left.threshold(WRONG)
-    deferred = np.array(ranks)[left.present < threshold]
+    deferred = np.array(offered)[left.present < threshold]
     shares = "; ".join(f"{k}: {np.mean(deferred <= k):.4f} [{low:.3f}-{high:.3f}]" for k in (3, 30)
                        for low, high in [interval(int((deferred <= k).sum()), len(deferred))])
-    print(f"{len(deferred)} deferred; right among the first {shares}")
+    print(f"{len(deferred)} deferred; right among the first offered {shares}")
     for repo in sorted({case["repo"] for case in data.cases}):
         chosen = np.array([case["repo"] == repo for case in data.cases])
         line("  " + repo, left.at(threshold, chosen))

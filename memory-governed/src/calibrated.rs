@@ -56,7 +56,7 @@ impl Resolver for Calibrated {
     }
 
     fn version(&self) -> String {
-        "calibrated/3".to_owned()
+        "calibrated/4".to_owned()
     }
 }
 
@@ -80,14 +80,26 @@ fn refresh(words: &mut Space, request: &WriteRequest, candidates: &[Candidate]) 
 }
 
 fn row(candidate: &Candidate) -> Row {
-    let Candidate { bucket, id, is_live, title, description, aliases, opened_at, opened_by, trust, .. } =
-        candidate;
+    let Candidate {
+        bucket,
+        id,
+        is_live,
+        title,
+        description,
+        aliases,
+        opened_at,
+        ended_at,
+        opened_by,
+        trust,
+        ..
+    } = candidate;
     Row {
         id: id.clone(),
         bucket: *bucket,
         title: title.clone(),
         description: description.clone(),
         opened_at: *opened_at,
+        ended_at: *ended_at,
         live: *is_live,
         creator: opened_by.clone(),
         owner: None,

@@ -36,6 +36,8 @@ pub struct Candidate {
     pub aliases: Vec<Alias>,
     /// When it was first observed.
     pub opened_at: Timestamp,
+    /// When it ended, if it has.
+    pub ended_at: Option<Timestamp>,
     /// The agent who created it.
     pub opened_by: String,
     /// The trust of its creator.

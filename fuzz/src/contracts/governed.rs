@@ -77,6 +77,7 @@ fn space() -> Space {
         title: title.to_owned(),
         description: String::new(),
         opened_at: at(opened),
+        ended_at: (!live).then(|| at(opened + 1)),
         live,
         creator: creator.to_owned(),
         owner: None,

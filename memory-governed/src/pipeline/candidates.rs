@@ -81,7 +81,7 @@ pub(super) async fn candidates(session: &Session<'_>, request: &WriteRequest) ->
         .collect();
     let sql = format!(
         "SELECT {id}, {rev}, status, {title}, COALESCE({described}'', ''), \
-         reference_memory_json, valid_from, created_by, trust FROM {table} WHERE ({LIVE} OR {id} = ? OR {id} IN \
+         reference_memory_json, valid_from, valid_to, created_by, trust FROM {table} WHERE ({LIVE} OR {id} = ? OR {id} IN \
          (SELECT {id} FROM {table} WHERE status NOT IN ('open', 'active') ORDER BY last_event DESC LIMIT ?)) AND {id} > ? \
          ORDER BY {id} LIMIT ?"
     );
@@ -179,6 +179,7 @@ fn candidate(bucket: Bucket, mut cells: Cells) -> Result<Candidate> {
         description: cells.text()?,
         aliases: cells.json()?,
         opened_at: cells.time()?,
+        ended_at: cells.maybe_time()?,
         opened_by: cells.text()?,
         trust: cells.word()?,
     })

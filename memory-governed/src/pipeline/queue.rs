@@ -13,6 +13,7 @@ use crate::encoding::{canonical, word};
 use crate::note::{Actor, Note};
 use crate::projection::{Row, read};
 use crate::request::WriteRequest;
+use crate::resolve::OFFERED;
 use crate::seams::{Resolver, Scored};
 use crate::store::{Cells, Session, Space, int, maybe, text};
 
@@ -62,7 +63,8 @@ pub struct Pending {
     pub request: Option<WriteRequest>,
     /// Why it waits, was rejected, or was already so.
     pub reason: String,
-    /// The likeliest rows when it was deferred, best first.
+    /// The likeliest rows when it was deferred, best first: those that are [offered](Self::offered), then others that are
+    /// watched, because nothing is bound once one of them has ended.
     pub candidates: Vec<Scored>,
     /// What it waits for.
     pub status: PendingStatus,
@@ -78,6 +80,14 @@ pub struct Pending {
     pub(super) interpreter: String,
     #[serde(skip)]
     max_attempts: u64,
+}
+
+impl Pending {
+    /// The rows that people are asked about.
+    #[must_use]
+    pub fn offered(&self) -> &[Scored] {
+        self.candidates.get(..OFFERED).unwrap_or(&self.candidates)
+    }
 }
 
 const COLUMNS: &str = "pending_id, note_id, agent, run, trust, source, observed_at, text, request_json, reason, \

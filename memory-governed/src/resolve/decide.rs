@@ -8,7 +8,7 @@ use super::note_words::NoteWords;
 use super::plain::tokens::{name_words, without_statements};
 use super::plain::{Unclear, commands, is_calm_where_it_ends, states_plainly};
 use super::report::{is_taken_back, report};
-use super::resolution::{Binding, BoundBy, DeferReason, Place, Resolution, Scored};
+use super::resolution::{Binding, BoundBy, DeferReason, OFFERED, Place, Resolution, Scored};
 use super::row::{Row, Space};
 use super::same_work::is_other_work;
 use super::speech::{
@@ -23,8 +23,6 @@ use crate::request::WriteRequest;
 
 /// A title of fewer words may be part of a sentence.
 const TITLE: usize = 3;
-/// How many rows a deferral offers.
-const OFFERED: usize = 3;
 
 /// Decides which row `request`, made from `note`, means.
 ///
@@ -113,6 +111,17 @@ fn offered(id: &str) -> Vec<Scored> {
     vec![Scored { id: id.to_owned(), score: 1.0 }]
 }
 
+/// The rows that a note may mean.
+struct Likely {
+    /// Those that its words fit best.
+    ranked: Vec<Scored>,
+    /// Those that are offered where nothing is bound, then the rest of the others: what the words fit is watched, because
+    /// nothing may be bound by its end.
+    offers: Vec<Scored>,
+    /// The log odds that the first of the ranked is meant.
+    certainty: f64,
+}
+
 /// A write that ends a row.
 struct Ending<'a> {
     model: &'a Model,
@@ -126,12 +135,12 @@ impl Ending<'_> {
     fn resolve(&self) -> Resolution {
         let text = &self.note.text;
         let own = self.without_others();
-        let (ranked, certainty) = self.rank();
+        let Likely { ranked, offers, certainty } = self.rank();
         let mut mentioned = Vec::new();
         let named = self.named(&own, &mut mentioned);
         // If the note names rows, only those are offered, whatever its words match.
         let defer = |reason| match mentioned.as_slice() {
-            [] => Resolution::defer(reason, ranked.clone()),
+            [] => Resolution::defer(reason, offers.clone()),
             ids => Resolution::defer(reason, ids.iter().take(OFFERED).flat_map(|id| offered(id)).collect()),
         };
         let live = self.space.rows(self.request.bucket).filter(|row| row.live);
@@ -238,15 +247,22 @@ impl Ending<'_> {
         if told == 0 || 2 * told < shared(text) { not_plain(Place::Beside) } else { None }
     }
 
-    /// The likeliest rows, and the log odds that the first is meant.
-    fn rank(&self) -> (Vec<Scored>, f64) {
+    fn rank(&self) -> Likely {
         let words = NoteWords::new(&told(&self.note.text));
         let weighed = weigh(self.space, self.model, self.request.bucket, &words, self.note.observed_at);
         let ranking = self.model.rank(&weighed);
-        let scored = ranking.order.iter().take(OFFERED).filter_map(|(at, score)| {
-            Some(Scored { id: weighed.rows.get(*at)?.row.id.clone(), score: *score })
-        });
-        (scored.collect(), ranking.certainty)
+        let scored = |order: &[(usize, f64)]| -> Vec<Scored> {
+            let first = order.iter().take(OFFERED);
+            let id = |at: usize| Some(weighed.rows.get(at)?.row.id.clone());
+            first.filter_map(|(at, score)| Some(Scored { id: id(*at)?, score: *score })).collect()
+        };
+        let (ranked, mut offers) = (scored(&ranking.order), scored(&ranking.offers));
+        for one in &ranked {
+            if !offers.iter().any(|offered| offered.id == one.id) {
+                offers.push(one.clone());
+            }
+        }
+        Likely { ranked, offers, certainty: ranking.certainty }
     }
 
     /// The note without lines that are separate statements, or that plainly end only another row, provided the write

@@ -10,7 +10,7 @@ use super::note_words::NoteWords;
 use super::resolution::Resolution;
 use super::row::Space;
 use super::speech::told;
-use super::weigh::{SCENE, weigh};
+use super::weigh::{OFFER, SCENE, weigh};
 use super::words;
 use crate::bucket::Bucket;
 use crate::note::Note;
@@ -23,18 +23,28 @@ pub struct Features {
     pub ids: Vec<String>,
     /// What speaks for each, in the order of [`names`], with its similarity to its twin last.
     pub rows: Vec<Vec<f64>>,
+    /// What speaks for offering each where nothing is bound, in the order of [`offer_names`].
+    pub offers: Vec<Vec<f64>>,
     /// What is the same for all.
     pub scene: Vec<f64>,
     /// The log odds that the first row is meant; minus infinity, written as `null`, without rows.
     pub certainty: f64,
     /// The ids, likeliest first.
     pub ranked: Vec<String>,
+    /// The ids in the order in which they are offered.
+    pub offered: Vec<String>,
 }
 
 /// The names of the numbers of a row, and of the scene.
 #[must_use]
 pub const fn names() -> (&'static [&'static str], &'static [&'static str]) {
     (&NAMES, &SCENE)
+}
+
+/// The names of the numbers that speak for offering a row.
+#[must_use]
+pub const fn offer_names() -> &'static [&'static str] {
+    &OFFER
 }
 
 /// The numbers that decide about a note.
@@ -50,8 +60,11 @@ pub fn features(
     let weighed = weigh(space, model, bucket, &words, observed_at);
     let ranking = model.rank(&weighed);
     let ids: Vec<String> = weighed.rows.iter().map(|row| row.row.id.clone()).collect();
+    let named = |order: &[(usize, f64)]| order.iter().filter_map(|(at, _)| ids.get(*at).cloned()).collect();
     Features {
-        ranked: ranking.order.iter().filter_map(|(at, _)| ids.get(*at).cloned()).collect(),
+        ranked: named(&ranking.order),
+        offered: named(&ranking.offers),
+        offers: weighed.offers.iter().map(|offer| offer.to_vec()).collect(),
         rows: weighed
             .measures
             .iter()

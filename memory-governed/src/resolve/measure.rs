@@ -163,11 +163,24 @@ impl<'a> Scene<'a> {
 
     /// ln((n + 51) / (df + 50·background + .5)), less for words of tracking work.
     pub(super) fn rarity(&self, word: &Word) -> f64 {
-        let plain = ((count(self.space.len()) + PRIOR + 1.0)
-            / (f64::from(self.space.occurrences(word.id)) + PRIOR * self.background.share(word.id) + 0.5))
-            .ln()
-            .max(0.05);
+        let plain = self.plain_rarity(word.id);
         if word.chore { plain * CHORE } else { plain }
+    }
+
+    fn plain_rarity(&self, word: u64) -> f64 {
+        ((count(self.space.len()) + PRIOR + 1.0)
+            / (f64::from(self.space.occurrences(word)) + PRIOR * self.background.share(word) + 0.5))
+            .ln()
+            .max(0.05)
+    }
+
+    /// The cosine of the note's words and those of the row, each by its rarity.
+    pub(super) fn alike(&self, row: &Prepared) -> f64 {
+        let square = |word: u64| self.plain_rarity(word).powi(2);
+        let noted: f64 = self.note.set.iter().map(|word| square(word.id)).sum();
+        let shared = self.note.set.iter().filter(|word| row.whole.binary_search(&word.id).is_ok());
+        let own: f64 = row.whole.iter().map(|word| square(*word)).sum();
+        ratio(shared.map(|word| square(word.id)).sum(), (noted * own).sqrt())
     }
 
     fn weight<'w>(&self, words: impl IntoIterator<Item = &'w Word>) -> f64 {

@@ -24,7 +24,7 @@ pub use model::Model;
 pub(crate) use plain::words::is_time;
 pub(crate) use plain::{ends_plainly, is_understood, is_unturned};
 pub(crate) use report::report;
-pub use resolution::{Binding, BoundBy, DeferReason, Deferral, Place, Resolution, Scored};
+pub use resolution::{Binding, BoundBy, DeferReason, Deferral, OFFERED, Place, Resolution, Scored};
 pub use row::{Row, Space};
 pub use speech::Mood;
 pub(crate) use words::{folded, stems};

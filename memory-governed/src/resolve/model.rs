@@ -8,7 +8,7 @@ use memory_core::{Error, Result};
 use serde::Deserialize;
 
 use super::measure::{Background, Measures, NAMES, best_two, count};
-use super::weigh::{SCENE, Weighed};
+use super::weigh::{OFFER, SCENE, Weighed};
 use super::words::hash;
 
 static FILE: &str = include_str!("../../data/resolver.json");
@@ -20,6 +20,10 @@ const GAPS: [&str; 11] =
     ["covg", "evt", "ev", "fevt", "bm25", "ch4", "softcov", "lcs", "big", "covf", "simple"];
 /// Inputs of the second stage that are neither measures nor of the scene.
 const MARGINS: [&str; 7] = ["s1", "gap", "logp1", "near", "twin", "endedlead", "gap6"];
+/// A row to which the words give this share of the probability is offered, whatever speaks for others.
+const LIKELY: f64 = 0.25;
+/// The name of the words' score among the weights of offers.
+const WORDS: &str = "words";
 /// Greater leads count as this much.
 const MOST_GAP: f64 = 12.0;
 const MOST_GAP6: f64 = 6.0;
@@ -32,6 +36,8 @@ pub struct Model {
     background: HashMap<u64, f64>,
     /// Weights of [`NAMES`], then of [`GAPS`].
     rank: Vec<f64>,
+    /// What the words' score and each of [`OFFER`] count where nothing is bound.
+    offer: (f64, Vec<f64>),
     intercept: f64,
     terms: Vec<Term>,
     threshold: f64,
@@ -49,6 +55,9 @@ struct Term {
 struct File {
     background: HashMap<String, f64>,
     rank: HashMap<String, f64>,
+    /// A table without them offers what it ranks first.
+    #[serde(default)]
+    offer: HashMap<String, f64>,
     intercept: f64,
     bind: HashMap<String, f64>,
     threshold: f64,
@@ -61,6 +70,8 @@ struct File {
 pub(super) struct Ranking {
     /// Places in the short list, likeliest first, each with its probability among them.
     pub(super) order: Vec<(usize, f64)>,
+    /// The same for offering rows where nothing is bound.
+    pub(super) offers: Vec<(usize, f64)>,
     /// The log odds that the first is meant; minus infinity where nothing may be bound by words.
     pub(super) certainty: f64,
 }
@@ -88,6 +99,15 @@ impl Model {
                 *place = *weight;
             }
         }
+        let known = |name: &String| name == WORDS || OFFER.contains(&name.as_str());
+        if let Some(name) = file.offer.keys().find(|name| !known(name)) {
+            return Err(unknown(name));
+        }
+        let weight = |name: &str| file.offer.get(name).copied();
+        let offer = (
+            weight(WORDS).unwrap_or(1.0),
+            OFFER.iter().map(|name| weight(name).unwrap_or_default()).collect(),
+        );
         let inputs: Vec<String> = input_names().collect();
         let mut terms = Vec::new();
         // By name: sums of floating-point numbers depend on their order.
@@ -104,6 +124,7 @@ impl Model {
         Ok(Self {
             background: file.background.iter().map(|(stem, share)| (hash(stem), *share)).collect(),
             rank,
+            offer,
             intercept: file.intercept,
             terms,
             threshold: file.threshold,
@@ -135,12 +156,8 @@ impl Model {
                 measures.iter().chain(gaps).zip(&self.rank).map(|(x, weight)| x * weight).sum()
             })
             .collect();
-        let best = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let total: f64 = scores.iter().map(|score| (score - best).exp()).sum();
-        let mut order: Vec<(usize, f64)> =
-            scores.iter().map(|score| (score - best).exp() / total).enumerate().collect();
-        let id = |at: usize| weighed.rows.get(at).map(|row| row.row.id.as_str());
-        order.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| id(a.0).cmp(&id(b.0))));
+        let (order, total) = ordered(weighed, &scores);
+        let offers = self.offers(weighed, &scores, &order);
         let inputs = inputs(weighed, &scores, &order, total);
         let term = |term: &Term| {
             let product: f64 = term
@@ -162,7 +179,23 @@ impl Model {
         } else {
             self.intercept + self.terms.iter().map(term).sum::<f64>()
         };
-        Ranking { order, certainty }
+        Ranking { order, offers, certainty }
+    }
+
+    /// The order in which rows are offered: first what the words make likely, then the rest.
+    fn offers(&self, weighed: &Weighed<'_>, scores: &[f64], order: &[(usize, f64)]) -> Vec<(usize, f64)> {
+        let (words, weights) = &self.offer;
+        let scores: Vec<f64> = scores
+            .iter()
+            .zip(&weighed.offers)
+            .map(|(score, offer)| {
+                words * score + offer.iter().zip(weights).map(|(x, weight)| x * weight).sum::<f64>()
+            })
+            .collect();
+        let likely = |at: &usize| order.iter().any(|(other, share)| other == at && *share >= LIKELY);
+        let (first, rest): (Vec<_>, Vec<_>) =
+            ordered(weighed, &scores).0.into_iter().partition(|(at, _)| likely(at));
+        [first, rest].concat()
     }
 }
 
@@ -170,6 +203,17 @@ impl Background for Model {
     fn share(&self, word: u64) -> f64 {
         self.background.get(&word).copied().unwrap_or_default()
     }
+}
+
+/// Places of rows, likeliest first, each with its probability; and the sum of their odds against the first.
+fn ordered(weighed: &Weighed<'_>, scores: &[f64]) -> (Vec<(usize, f64)>, f64) {
+    let best = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let total: f64 = scores.iter().map(|score| (score - best).exp()).sum();
+    let mut order: Vec<(usize, f64)> =
+        scores.iter().map(|score| (score - best).exp() / total).enumerate().collect();
+    let id = |at: usize| weighed.rows.get(at).map(|row| row.row.id.as_str());
+    order.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| id(a.0).cmp(&id(b.0))));
+    (order, total)
 }
 
 /// Whether the note contains every word of the first row's title, apart from words of tracking work, and these are at
@@ -281,6 +325,11 @@ mod tests {
         };
         assert!(Model::from_json(&table("s1*-cov")).is_ok());
         assert!(Model::from_json(&table("s1*nothing")).is_err());
+        let offering = |name: &str| {
+            table("s1").replace("\"intercept\"", &format!(r#""offer": {{"{name}": 1}}, "intercept""#))
+        };
+        assert!(Model::from_json(&offering("beside")).is_ok());
+        assert!(Model::from_json(&offering("nothing")).is_err());
         assert!(Model::from_json("{}").is_err());
     }
 

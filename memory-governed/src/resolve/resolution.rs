@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::speech::Mood;
 
+/// Rows that a deferral offers.
+pub const OFFERED: usize = 3;
+
 /// What a request refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Resolution {
@@ -64,7 +67,8 @@ pub struct Scored {
 pub struct Deferral {
     /// Why.
     pub reason: DeferReason,
-    /// The likeliest rows, at most 3: one confirmation binds one of them.
+    /// The likeliest rows: the first [`OFFERED`] are offered, and one confirmation binds one of them. Others that the words
+    /// fit may follow: once one of them has ended, nothing is bound.
     pub candidates: Vec<Scored>,
 }
 

@@ -10,6 +10,8 @@ use crate::note::Trust;
 
 /// Characters of a description that are compared.
 pub(super) const DESCRIPTION: usize = 800;
+/// Characters of a description that tell how alike it is to a note, where nothing is bound.
+const WHOLE: usize = 2_000;
 /// Weight of a word of the title in BM25, against one of the description.
 const TITLE: f64 = 2.0;
 
@@ -26,6 +28,8 @@ pub struct Row {
     pub description: String,
     /// When it was opened; after a reopening, the latest.
     pub opened_at: Timestamp,
+    /// When it ended, if it has and that is known.
+    pub ended_at: Option<Timestamp>,
     /// Whether it is open or active.
     pub live: bool,
     /// The agent that created it.
@@ -51,6 +55,8 @@ pub(super) struct Prepared {
     pub(super) all: Vec<u64>,
     /// Those of the description, each once, sorted.
     pub(super) description: Vec<u64>,
+    /// Of the title and more of the description, each once, sorted.
+    pub(super) whole: Vec<u64>,
     /// Weighted occurrences in title and description, sorted by word.
     pub(super) counts: Vec<(u64, f64)>,
     pub(super) length: f64,
@@ -75,7 +81,11 @@ impl Prepared {
         for word in &body {
             *counts.entry(word.id).or_default() += 1.0;
         }
+        let rest: String = row.description.chars().take(WHOLE).skip(DESCRIPTION).collect();
+        let rest = words(&rest).into_iter().map(|word| word.id);
+        let whole: BTreeSet<u64> = counts.keys().copied().chain(rest).collect();
         Self {
+            whole: whole.into_iter().collect(),
             title_set: set(&title),
             title_pairs: neighbours(&title).collect(),
             all: counts.keys().copied().collect(),
@@ -237,6 +247,7 @@ mod tests {
             title: "Parser drops commas in load_rows".to_owned(),
             description: "See load_rows again".to_owned(),
             opened_at: Timestamp::from_millis_clamped(0),
+            ended_at: None,
             live: true,
             creator: String::new(),
             owner: None,

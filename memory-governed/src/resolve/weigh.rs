@@ -1,5 +1,7 @@
 //! From the words of a note to what the model decides on: a short list of rows, what speaks for each, and the scene.
 
+use std::collections::HashMap;
+
 use memory_core::Timestamp;
 
 use super::measure::{Background, Measures, Rivals, Scene, count, likeness, relative};
@@ -13,6 +15,16 @@ const SHORT_LIST: usize = 30;
 /// little there, and a row without rivals leads by nothing.
 const FEW_ROWS: usize = 50;
 const FEW_LIVE: usize = 3;
+/// Rows that ended last: so many are looked at, and each counts for so much of the one that ended after it.
+const LAST: usize = 8;
+const FADES: f64 = 0.6;
+/// A row opened so many rows before or after one that ended counts half of one opened beside it.
+const SPAN: f64 = 3.0;
+
+/// The names of [`Offer`], in order.
+pub(super) const OFFER: [&str; 2] = ["beside", "alike"];
+/// How near a row was opened to those that ended last, and how alike its words are to the note's.
+pub(super) type Offer = [f64; OFFER.len()];
 /// Names of [`Weighed::scene`], in order.
 pub(super) const SCENE: [&str; 7] = ["rows", "words", "unknown", "ended", "left_out", "head", "names"];
 
@@ -23,6 +35,8 @@ pub(super) struct Weighed<'a> {
     pub(super) rows: Vec<&'a Prepared>,
     /// What speaks for each.
     pub(super) measures: Vec<Measures>,
+    /// What speaks for offering each where nothing is bound.
+    pub(super) offers: Vec<Offer>,
     /// How alike the title of the most similar live row is.
     pub(super) twins: Vec<f64>,
     /// What is the same for all of them.
@@ -39,7 +53,7 @@ pub(super) fn weigh<'a>(
     note: &NoteWords,
     observed_at: Timestamp,
 ) -> Weighed<'a> {
-    let (live, ended): (Vec<&Prepared>, Vec<&Prepared>) =
+    let (live, over): (Vec<&Prepared>, Vec<&Prepared>) =
         space.prepared(bucket).filter(|row| row.row.opened_at <= observed_at).partition(|row| row.row.live);
     let scene = Scene::new(space, background, note, &live, observed_at);
     let scored = |rows: &[&'a Prepared]| -> Vec<(f64, f64, &'a Prepared)> {
@@ -49,7 +63,7 @@ pub(super) fn weigh<'a>(
         });
         scored.collect()
     };
-    let (mut ranked, ended) = (scored(&live), scored(&ended));
+    let (mut ranked, ended) = (scored(&live), scored(&over));
     let explained = |(_, explained, _): &(f64, f64, &Prepared)| *explained;
     let rivals = Rivals::new(ranked.iter().map(explained), ended.iter().map(explained));
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.row.id.cmp(&b.2.row.id)));
@@ -57,6 +71,7 @@ pub(super) fn weigh<'a>(
     let rows: Vec<&Prepared> = ranked.into_iter().map(|(.., row)| row).collect();
     let mut measures: Vec<Measures> = rows.iter().map(|row| scene.measure(row, &rivals)).collect();
     relative(&mut measures);
+    let offers = offers(&scene, &rows, &live, &over, observed_at);
     let twins = rows
         .iter()
         .map(|row| {
@@ -74,5 +89,141 @@ pub(super) fn weigh<'a>(
         count(note.head.len()).ln_1p(),
         count(note.names.len()).ln_1p(),
     ];
-    Weighed { rows, measures, twins, scene, small: space.len() < FEW_ROWS || live.len() < FEW_LIVE }
+    Weighed { rows, measures, offers, twins, scene, small: space.len() < FEW_ROWS || live.len() < FEW_LIVE }
+}
+
+/// What speaks for offering each of `rows`, which are some of the live ones.
+///
+/// Work is written down in one go and done in its order, so what was opened beside what ended last is the likelier next.
+pub(super) fn offers(
+    scene: &Scene<'_>,
+    rows: &[&Prepared],
+    live: &[&Prepared],
+    ended: &[&Prepared],
+    observed_at: Timestamp,
+) -> Vec<Offer> {
+    let mut opened: Vec<(Timestamp, &str)> =
+        live.iter().chain(ended).map(|row| (row.row.opened_at, row.row.id.as_str())).collect();
+    opened.sort_unstable();
+    let places: HashMap<&str, f64> =
+        opened.iter().enumerate().map(|(at, (_, id))| (*id, count(at))).collect();
+    let place = |row: &Prepared| places.get(row.row.id.as_str()).copied().unwrap_or_default();
+    let mut last: Vec<(Timestamp, f64)> = ended
+        .iter()
+        .filter_map(|row| Some((row.row.ended_at.filter(|at| *at < observed_at)?, place(row))))
+        .collect();
+    last.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.total_cmp(&b.1)));
+    last.truncate(LAST);
+    rows.iter()
+        .map(|row| {
+            let own = place(row);
+            let near = |(_, other): &(Timestamp, f64)| 1.0 / (1.0 + (own - other).abs() / SPAN);
+            // From the earliest: each step fades what ended before.
+            let beside = last.iter().rev().fold(0.0, |sum, one| FADES * sum + near(one));
+            [beside, scene.alike(row)]
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::decide::resolve_with;
+    use super::super::{Model, OFFERED, Resolution, Row, Space};
+    use super::*;
+    use crate::bucket::{Bucket, Operation};
+    use crate::note::{Actor, Note, NoteSource, Trust};
+    use crate::request::WriteRequest;
+
+    const HANDBOOK: [&str; 12] = [
+        "birds", "bridges", "clocks", "glass", "harbours", "lenses", "mills", "paper", "quarries", "rope",
+        "salt", "tin",
+    ];
+
+    fn minute(minute: i64) -> Timestamp {
+        Timestamp::from_millis_clamped(1_700_000_000_000 + minute * 60_000)
+    }
+
+    /// Chapters that were opened one after the other.
+    fn handbook() -> impl Iterator<Item = Row> {
+        HANDBOOK.iter().zip(0..).map(|(of, at)| Row {
+            id: (*of).to_owned(),
+            bucket: Bucket::Issues,
+            title: format!("Write the chapter about {of}"),
+            description: String::new(),
+            opened_at: minute(at),
+            ended_at: None,
+            live: true,
+            creator: "ann".to_owned(),
+            owner: None,
+            trust: Trust::Agent,
+            aliases: Vec::new(),
+        })
+    }
+
+    /// What is offered, and what is watched beside it, for a note of minute 100 after these rows ended.
+    fn candidates(model: &Model, text: &str, ended: &[(&str, i64)]) -> (Vec<String>, Vec<String>) {
+        let mut space = Space::new();
+        space.extend(handbook().map(|row| match ended.iter().find(|(id, _)| *id == row.id) {
+            Some((_, at)) => Row { live: false, ended_at: Some(minute(*at)), ..row },
+            None => row,
+        }));
+        let note = Note {
+            id: "n".to_owned(),
+            actor: Actor { agent: "ann".to_owned(), run: "r".to_owned(), trust: Trust::Agent },
+            source: NoteSource::Agent,
+            observed_at: minute(100),
+            text: text.to_owned(),
+        };
+        let request = WriteRequest::new(Bucket::Issues, Operation::Resolve);
+        let Resolution::Defer(deferral) = resolve_with(model, &space, &request, &note, &[]) else {
+            unreachable!()
+        };
+        let mut ids: Vec<String> = deferral.candidates.into_iter().map(|one| one.id).collect();
+        let watched = ids.split_off(OFFERED.min(ids.len()));
+        (ids, watched)
+    }
+
+    #[test]
+    fn what_was_opened_beside_the_last_end_is_offered() {
+        let model = Model::built_in().unwrap();
+        let offered = |ended: &[(&str, i64)]| candidates(model, "Wrote the next chapter.", ended).0;
+        for (ended, next) in [("lenses", "mills"), ("clocks", "glass"), ("salt", "tin")] {
+            let offered = offered(&[(ended, 50)]);
+            assert!(offered.iter().any(|id| id == next), "after {ended}: {offered:?}");
+        }
+        let both = offered(&[("bridges", 40), ("rope", 50)]);
+        assert_eq!(
+            both.iter().filter(|id| ["quarries", "salt"].contains(&id.as_str())).count(),
+            2,
+            "{both:?}"
+        );
+        // What ended after the note tells nothing about it.
+        assert_eq!(offered(&[("lenses", 101)]), offered(&[("lenses", 100)]));
+        assert_ne!(offered(&[("lenses", 101)]), offered(&[("lenses", 99)]));
+    }
+
+    /// A table by which words rank so much, and only what ended beside a row tells what to offer.
+    fn by_place(words: f64) -> Model {
+        let table = format!(
+            r#"{{"background": {{}}, "rank": {{"cov": {words}}}, "offer": {{"words": 0, "beside": 1}}, "intercept": 0,
+            "bind": {{}}, "threshold": 1, "least_share": 0.5}}"#
+        );
+        Model::from_json(&table).unwrap()
+    }
+
+    #[test]
+    fn what_the_words_make_likely_is_offered_whatever_ended_beside_others() {
+        let (offered, _) = candidates(&by_place(9.0), "Wrote the chapter about tin.", &[("bridges", 50)]);
+        assert_eq!(offered, ["tin", "birds", "clocks"]);
+    }
+
+    /// Its end must still keep the rest from being bound by elimination.
+    #[test]
+    fn what_the_words_fit_is_watched_where_others_are_offered() {
+        let (offered, watched) =
+            candidates(&by_place(0.1), "Wrote the chapter about tin.", &[("bridges", 50)]);
+        assert_eq!(offered, ["birds", "clocks", "glass"]);
+        assert_eq!(watched.first().map(String::as_str), Some("tin"), "{watched:?}");
+        assert!(watched.len() <= OFFERED);
+    }
 }

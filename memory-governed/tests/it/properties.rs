@@ -43,6 +43,7 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
             .map(|(n, (title, description, opened, live))| {
                 let mut row = issue(&format!("issue_{n}"), &title);
                 (row.description, row.opened_at, row.live) = (description, day(opened), live);
+                row.ended_at = (!live).then(|| day(opened + 3));
                 row
             })
             .collect()

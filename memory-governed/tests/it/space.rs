@@ -16,6 +16,7 @@ pub(crate) fn issue(id: &str, title: &str) -> Row {
         title: title.to_owned(),
         description: String::new(),
         opened_at: day(1),
+        ended_at: None,
         live: true,
         creator: "ann".to_owned(),
         owner: None,

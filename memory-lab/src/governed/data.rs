@@ -22,6 +22,8 @@ pub(super) struct Item {
     pub(super) description: String,
     #[serde(deserialize_with = "lines::time")]
     pub(super) created_at: Timestamp,
+    #[serde(default, deserialize_with = "memory_core::time::read_or_none")]
+    pub(super) closed_at: Option<Timestamp>,
 }
 
 /// A note, the issue it closed, and what was open then.

@@ -64,7 +64,7 @@ pub(crate) async fn run(
     let mut features = args.features.as_ref().map(create).transpose()?;
     if let Some(file) = &mut features {
         let (names, scene) = lab::names();
-        line(file, &serde_json::json!({ "names": names, "scene": scene }))?;
+        line(file, &serde_json::json!({ "names": names, "scene": scene, "offers": lab::offer_names() }))?;
     }
     let interpreter: Option<Arc<dyn Interpreter>> = match args.interpreter {
         None => None,

@@ -52,7 +52,8 @@ pub(super) fn replay(
         let bound = |seen: &Seen| seen.bound.is_some() && seen.certainty >= model.threshold();
         judged.push(Judged {
             group: name.clone(),
-            rank: present.features.ranked.iter().position(|id| *id == case.gold).map(|at| at + 1),
+            rank: place(&present.features.ranked, &case.gold),
+            offered: place(&present.features.offered, &case.gold),
             answered: bound(&present).then(|| present.bound.as_ref() == Some(&case.gold)),
             answered_without: bound(&removed),
             certainty: present.certainty,
@@ -60,6 +61,11 @@ pub(super) fn replay(
         });
     }
     Ok(judged)
+}
+
+/// The place of an id, from 1.
+fn place(ids: &[String], wanted: &str) -> Option<usize> {
+    ids.iter().position(|id| id == wanted).map(|at| at + 1)
 }
 
 /// What was made of a note.
@@ -101,6 +107,7 @@ fn row(item: Item) -> Row {
         title: item.title,
         description: item.description,
         opened_at: item.created_at,
+        ended_at: item.closed_at,
         live: false,
         creator: String::new(),
         owner: None,

@@ -19,9 +19,6 @@ use crate::governed::{
 };
 use crate::policy::SharedAccess;
 
-/// How many rows are offered for a deferred write.
-const OFFERED: usize = 3;
-
 type Opened = (Space, PromotionPipeline);
 
 impl From<BucketWord> for Bucket {
@@ -374,8 +371,7 @@ async fn promoted(
         if let Outcome::Deferred { pending_id, .. } = &outcome
             && let Some(deferred) = governed::queue(space).show(pending_id).await?
         {
-            candidates = deferred.candidates;
-            candidates.truncate(OFFERED);
+            candidates = deferred.offered().to_vec();
         }
         outcomes.push(Became { outcome, candidates });
     }
@@ -447,7 +443,7 @@ fn deferred_within(one: &Deferred, budget: &Budget) -> Result<Box<RawValue>> {
         bucket: request.map(|request| request.bucket),
         operation: request.map(|request| request.operation),
         reason: &one.reason,
-        candidates: one.candidates.get(..OFFERED).unwrap_or(&one.candidates),
+        candidates: one.offered(),
         observed_at: one.observed_at,
         expires_at: one.expires_at,
     })?;

@@ -70,8 +70,7 @@ pub(crate) async fn pending(context: &Context, args: PendingArgs, out: &mut Out)
 fn list(found: &[Pending], out: &mut Out) -> Result<Exit, Failure> {
     out.tell(found, |out| {
         let cells = |one: &Pending| {
-            let likely: Vec<&str> =
-                one.candidates.iter().take(3).map(|candidate| candidate.id.as_str()).collect();
+            let likely: Vec<&str> = one.offered().iter().map(|candidate| candidate.id.as_str()).collect();
             [
                 one.id.clone(),
                 one.actor.agent.clone(),
@@ -108,7 +107,7 @@ async fn told(shared: &SharedMemory, one: &Pending) -> memory_core::Result<Vec<S
     lines.extend(request.payload.iter().map(|(name, value)| format!("          {name}: {value}")));
     let decided = !matches!(one.status, PendingStatus::Waiting | PendingStatus::NeedsReview);
     lines.push(format!("{} {}", if decided { "decided: " } else { "waits:   " }, one.reason));
-    for candidate in &one.candidates {
+    for candidate in one.offered() {
         let row = shared.row(request.bucket, &candidate.id).await?;
         let said = row.as_ref().map_or_else(
             || "gone".to_owned(),

@@ -191,7 +191,7 @@ fn deferred(visit: &Visit, place: &Place, one: &Pending, decides: bool) -> Marku
             @if !one.candidates.is_empty() {
                 p {
                     "It may mean "
-                    @for (at, row) in one.candidates.iter().enumerate() {
+                    @for (at, row) in one.offered().iter().enumerate() {
                         @if at > 0 { ", " } (said(&row.id)) " (" (number(row.score)) ")"
                     }
                     "."
@@ -203,7 +203,7 @@ fn deferred(visit: &Visit, place: &Place, one: &Pending, decides: bool) -> Marku
                         (key(&visit.form_key)) (hidden(&place.fields())) (hidden(&[("pending", &one.id), ("do", "bind")]))
                         @let likely = one.candidates.first().map(|row| row.id.as_str());
                         label { "It means the row" input name="target" required list=(options) autocomplete="off" value=[likely]; }
-                        datalist id=(options) { @for row in &one.candidates { option value=(row.id); } }
+                        datalist id=(options) { @for row in one.offered() { option value=(row.id); } }
                         button { "Bind" }
                     }
                     details class="danger" {
