@@ -289,6 +289,7 @@ mod tests {
             title: title.to_owned(),
             description: "a\0b".to_owned(),
             created_at: Timestamp::from_millis_clamped(0),
+            closed_at: None,
         };
         let items = [
             item("a-1", "one"),
