@@ -202,7 +202,7 @@ pub(super) async fn dispatch(context: &Context, command: Command, out: &mut Out)
         Command::Review(args) => commands::review(context, args, out).await,
         Command::Rebuild(args) => commands::rebuild(context, args, out).await,
         Command::Verify(args) => commands::verify(context, args, out).await,
-        Command::Graph(args) => commands::graph(context, args, out).await,
+        Command::Graph(args) => Box::pin(commands::graph(context, args, out)).await,
         Command::Sql(args) => crate::sql::run(context, args, out).await,
         Command::Scopes(args) => commands::scopes(context, args, out).await,
         Command::Stats => commands::stats(context, out).await,
