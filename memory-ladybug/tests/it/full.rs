@@ -14,8 +14,8 @@ use crate::transfer::files::multiset;
 const FOLDER: &str = "MEMORY_LADYBUG_SMALL";
 
 fn graph(word: &str) -> Graph {
-    let mut graph = Graph::default();
-    graph.semantic = (0..600).map(|at| semantic(&format!("{word}-{at}"))).collect();
+    let semantic = (0..600).map(|at| semantic(&format!("{word}-{at}"))).collect();
+    let mut graph = Graph { semantic, ..Graph::default() };
     graph.semantic[0].content = format!("{word} ").repeat(20_000);
     graph
 }
