@@ -208,8 +208,8 @@ fn columns() -> usize {
         .map_or(MAX_COLUMNS, |columns| columns.min(MAX_COLUMNS))
 }
 
-/// The lines of a text, each within these columns. One of a list, where two spaces follow the name, goes on below what
-/// follows it; where that leaves no room for words, it stays as it is.
+/// Wraps each line of a text to these columns. A list item (a name, two spaces, a description) continues below its
+/// description; if that leaves no room for words, it is not wrapped.
 fn wrapped(text: &str, columns: usize) -> String {
     const ROOM: usize = 16;
     let mut lines = String::with_capacity(text.len());
