@@ -12,8 +12,7 @@ use crate::workspace::Workspace;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only what needs no library of its own: not the graph engine, the Python client, a SQLite without SQL, or PostgreSQL's own
-    /// grammar.
+    /// Only what needs no library of its own: not the graph engine, the Python client, or PostgreSQL's own grammar.
     #[arg(long)]
     quick: bool,
 }
@@ -22,9 +21,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     println!(
         "Builds the workspace and runs every test: unit, integration, conformance and documentation tests, and"
     );
-    println!(
-        "the seeds of the fuzz targets; then the Python client, SQLite without SQL, and PostgreSQL's own grammar. Into"
-    );
+    println!("the seeds of the fuzz targets; then the Python client and PostgreSQL's own grammar. Into");
     println!("{}, unless it is there already, it downloads", workspace.target.display());
     testbed::DOWNLOADS.iter().for_each(|what| println!("  {what}"));
     println!(
@@ -72,10 +69,6 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             tools.test(workspace, &python::built(workspace))?;
             Ok(Done::Passed)
         });
-        steps.step("SQLite without SQL", || {
-            let what = ["--package", "memory-sqlite", "--no-default-features", "--test", "no_sql"];
-            cargo_test(workspace, &bed, &mut tally, &what)
-        });
         steps.step("PostgreSQL's own grammar", || {
             let libclang = Libclang::prepare(workspace);
             if !libclang.found() {
@@ -100,11 +93,4 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     println!("\ntests: {}", tally.line());
     outcome?;
     if tally.passed == 0 { Err("no test ran".into()) } else { Ok(()) }
-}
-
-fn cargo_test(workspace: &Workspace, bed: &TestBed, tally: &mut Tally, what: &[&str]) -> Result<Done> {
-    let mut cargo = workspace.cargo();
-    cargo.args(["test", "--no-fail-fast"]).args(what);
-    process::watch(bed.apply(0, &mut cargo), Stream::Stdout, |line| tally.read(line))?;
-    Ok(Done::Passed)
 }

@@ -1,5 +1,5 @@
-//! A build without SQL: `cargo test -p memory-sqlite --no-default-features --test no_sql`.
-#![cfg(not(feature = "sql"))]
+//! SQLite in a build without SQL, as adopters of the facade's default features have it. Builds of the workspace have every
+//! feature, and a build for this alone would compile everything once more, so it stands in this package outside the workspace.
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests panic on anything unexpected")]
 
 use std::ops::ControlFlow;
