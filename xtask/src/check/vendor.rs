@@ -21,7 +21,8 @@ pub(crate) fn follow(workspace: &Workspace) -> Result<()> {
     // The page has the checkout beside the vendor's folder.
     let checkout = format!("ln -s \"$1\" memory\n{commands}");
     let mut shell = Command::new("sh");
-    shell.current_dir(&folder).env("CARGO_TARGET_DIR", workspace.target.join("vendor-build"));
+    // What the workspace compiled alike serves here too.
+    shell.current_dir(&folder).env("CARGO_TARGET_DIR", &workspace.target).env("CARGO_PROFILE_DEV_DEBUG", "0");
     process::run(shell.args(["-euc", &checkout, "sh"]).arg(&workspace.root))?;
     let report = fs::read_to_string(folder.join("my-backend/conformance.md"))?;
     let counts =
