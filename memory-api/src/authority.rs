@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::boxed::Boxed;
 use crate::caller::Caller;
-use crate::jwt::{Jwt, is_jwt};
+use crate::jwt::{Jwt, Resource, is_jwt};
 use crate::metrics::Metrics;
 use crate::rules::Rules;
 use crate::token::digits_of;
@@ -123,6 +123,11 @@ impl Authority {
     /// Whether JWTs are accepted, so that [`Authority::prepare`] may have to wait.
     pub(crate) fn takes_jwt(&self) -> bool {
         self.jwt.is_some()
+    }
+
+    /// What OAuth clients are told of `/mcp`.
+    pub fn resource(&self) -> Option<&Resource> {
+        self.jwt.as_ref()?.resource()
     }
 
     /// Fetches what is needed to check this JWT, because [`Authority::caller`] never waits.

@@ -82,7 +82,7 @@ impl Caller {
     }
 
     /// The same, shared.
-    pub(crate) fn shared_id(&self) -> &Arc<str> {
+    pub fn shared_id(&self) -> &Arc<str> {
         &self.id
     }
 

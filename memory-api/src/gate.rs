@@ -22,7 +22,7 @@ use crate::authority::Authority;
 use crate::body::{bearer, guarded, is_sent_unasked, linger, only, token_of};
 use crate::boxed::Boxed;
 use crate::caller::{Caller, needs};
-use crate::jwt::is_jwt;
+use crate::jwt::{challenge, is_jwt};
 use crate::metrics::{Metrics, Refused, Route};
 use crate::place::shares::{LATER, SOON, Shares};
 use crate::place::{Place, Tally};
@@ -174,11 +174,17 @@ impl Gate {
         }
     }
 
+    /// Whether a path needs neither a token nor a place: health, readiness, and what OAuth clients are told.
+    fn is_public(&self, path: &str) -> bool {
+        matches!(path, "/healthz" | "/readyz")
+            || self.authority.resource().is_some_and(|resource| resource.path == path)
+    }
+
     /// The caller, if the request has to identify one.
     fn authenticate(&self, request: &Request, peer: Option<SocketAddr>) -> Result<Option<Arc<Caller>>> {
         let path = request.uri().path();
         // The page identifies callers by its sessions.
-        if is_probe(path) || (self.around.is_page)(path) {
+        if self.is_public(path) || (self.around.is_page)(path) {
             return Ok(None);
         }
         if path == "/metrics" && self.around.local && peer.is_some_and(|peer| peer.ip().is_loopback()) {
@@ -227,7 +233,7 @@ impl Gate {
         })?;
         let places = match request.uri().path() {
             // A busy server is alive, and must be able to say how busy it is.
-            path if is_probe(path) || path == "/metrics" => None,
+            path if self.is_public(path) || path == "/metrics" => None,
             "/login" => Some(&self.of_login),
             path if (self.around.is_page)(path) => Some(&self.of_page),
             _ => Some(&self.in_flight),
@@ -304,13 +310,23 @@ impl Gate {
             }
             Err((why, error)) => {
                 self.metrics.refused(why);
+                let resource = self.authority.resource().filter(|_| route == Route::Mcp);
+                let asked =
+                    challenge(resource, bearer(request.headers()).is_some_and(|text| !text.is_empty()));
                 if is_sent_unasked(request.headers()) {
                     linger(request.into_body().into_data_stream());
                 }
                 let mut response = refused(&error);
+                let headers = response.headers_mut();
+                if error.kind() == ErrorKind::Unauthenticated {
+                    headers.insert(header::WWW_AUTHENTICATE, asked);
+                }
+                if why == Refused::Host {
+                    headers.remove(header::WWW_AUTHENTICATE);
+                }
                 if why == Refused::Framing {
                     // Others on the way may see another end of this request.
-                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
                 }
                 response
             }
@@ -366,11 +382,6 @@ impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Relaxed);
     }
-}
-
-/// Whether a path is a health or readiness probe, which needs no token.
-fn is_probe(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz")
 }
 
 /// Whether it is a name and at most a port: no user before it, and no port that is none.

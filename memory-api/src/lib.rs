@@ -32,7 +32,7 @@ pub use boxed::Boxed;
 pub use caller::{Caller, Grant, needs};
 pub use connections::{fit, tls};
 pub use gate::{Around, Gate};
-pub use jwt::Jwt;
+pub use jwt::{Jwt, Resource};
 pub use metrics::Metrics;
 pub use place::Place;
 pub use place::shares::{LATER, Share, Shares};

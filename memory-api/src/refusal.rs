@@ -58,8 +58,15 @@ pub fn refused(error: &Error) -> Response {
 pub fn refused_as(status: StatusCode, error: &Error) -> Response {
     let mut response = json(status, text(error));
     let headers = response.headers_mut();
-    if status == StatusCode::UNAUTHORIZED {
-        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    let challenge = match (status, error.kind()) {
+        (StatusCode::UNAUTHORIZED, _) => Some("Bearer"),
+        (StatusCode::FORBIDDEN, ErrorKind::Forbidden | ErrorKind::ScopeDenied | ErrorKind::ReadOnly) => {
+            Some("Bearer error=\"insufficient_scope\"")
+        }
+        _ => None,
+    };
+    if let Some(challenge) = challenge {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }
     if let Retry::After(wait) = error.retry() {
         // Whole seconds, rounded up.

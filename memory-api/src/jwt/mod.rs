@@ -2,6 +2,7 @@
 //! claim says is not allowed.
 
 mod keys;
+mod resource;
 mod verifier;
 
 use std::collections::BTreeSet;
@@ -18,6 +19,9 @@ use memory_core::{Error, ErrorKind, Op, Result, ScopeKind};
 use memory_http::{EgressPolicy, HttpClient, Limits, RetryPolicy};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+
+pub use self::resource::Resource;
+pub(crate) use self::resource::challenge;
 
 use self::keys::{Keys, MAX_BYTES, Source};
 use crate::boxed::Boxed;
@@ -45,6 +49,7 @@ pub(crate) struct Holder {
 pub struct Jwt {
     section: JwtSection,
     keys: Arc<Keys>,
+    resource: Option<Resource>,
 }
 
 impl Jwt {
@@ -108,7 +113,13 @@ impl Jwt {
             let folder = config.origin().parent().map(std::path::Path::to_owned).unwrap_or_default();
             Source::File(folder.join(&section.jwks))
         };
-        Ok(Some(Self { section, keys: Arc::new(Keys::new(source, note)) }))
+        let resource = Resource::of(&section);
+        Ok(Some(Self { section, keys: Arc::new(Keys::new(source, note)), resource }))
+    }
+
+    /// What OAuth clients are told of `/mcp`, if its URL is configured.
+    pub(crate) fn resource(&self) -> Option<&Resource> {
+        self.resource.as_ref()
     }
 
     /// Each holder's limit of requests per minute.

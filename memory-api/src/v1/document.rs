@@ -79,6 +79,7 @@ fn document() -> Value {
     let mut schemas = generator.take_definitions(true);
     schemas["Message"]["properties"]["content"] = contents();
     limit(&mut schemas);
+    schemas.values_mut().for_each(enumerated);
     schemas.insert(
         "Refusal".to_owned(),
         json!({"type": "object", "properties": {"error": failure}, "required": ["error"]}),
@@ -181,6 +182,20 @@ fn limit(schemas: &mut Map<String, Value>) {
         let found = found.and_then(Value::as_object_mut).unwrap_or_else(|| panic!("there is no {at}"));
         found.extend(limit.as_object().unwrap().clone());
     }
+}
+
+/// Writes a choice of described texts as an `enum`: generators of clients take several `const`s for types of their own,
+/// and accept only the first.
+fn enumerated(schema: &mut Value) {
+    let Some(choices) = schema["oneOf"].as_array() else { return };
+    let texts: Option<Vec<&str>> = choices.iter().map(|choice| choice["const"].as_str()).collect();
+    let Some(texts) = texts else { return };
+    let mut described = schema["description"].as_str().unwrap_or_default().to_owned();
+    for (choice, text) in choices.iter().zip(&texts) {
+        let of_it = choice["description"].as_str().unwrap_or_default().replace('\n', " ");
+        described += &format!("\n- `{text}`: {of_it}");
+    }
+    *schema = json!({"type": "string", "description": described.trim_start(), "enum": texts});
 }
 
 fn answers(description: &str, schema: &Value) -> Value {
@@ -313,7 +328,7 @@ fn batch() -> Value {
             "schema": {"type": "array", "maxItems": 100, "items": call},
         }}},
         "responses": answers("For each what it answers, or why it is refused", &json!({"type": "array", "items": {"oneOf": [
-            {"type": "object", "properties": {"reply": true}, "required": ["reply"], "additionalProperties": false},
+            {"type": "object", "properties": {"reply": {}}, "required": ["reply"], "additionalProperties": false},
             {"$ref": "#/components/schemas/Refusal"},
         ]}})),
     })
@@ -360,7 +375,7 @@ fn entry(generator: &mut SchemaGenerator) -> Value {
         },
         "put": {
             "operationId": "put_entry", "summary": "Store a value; the body is the value", "parameters": matching,
-            "requestBody": {"required": true, "content": {"application/json": {"schema": true}}},
+            "requestBody": {"required": true, "content": {"application/json": {"schema": {}}}},
             "responses": tagged(stored),
         },
         "delete": {

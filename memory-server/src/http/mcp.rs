@@ -28,11 +28,11 @@ use rmcp::model::{
     Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
 use tokio::time::Instant;
 
+use super::answers::{Answers, NOTHING, Resumable};
 use crate::serve::wire::frame::{self, Arguments, Frame, MAX_ENVELOPE_BYTES};
 use crate::serve::{Identity, MemoryServer, PURGE, Sessions};
 use crate::terminal::{CredentialArgs, note};
@@ -46,7 +46,10 @@ const BEGIN: Duration = Duration::from_secs(2);
 /// A session unused for this long ends, and its run with it.
 const IDLE: Duration = Duration::from_secs(3_600);
 
-type Service = StreamableHttpService<Door, LocalSessionManager>;
+/// The header with which a client resumes a stream.
+const LAST_EVENT: &str = "last-event-id";
+
+type Service = StreamableHttpService<Door, Resumable>;
 
 /// What every session needs.
 #[derive(Debug)]
@@ -286,6 +289,7 @@ pub(crate) struct Mcp {
     /// Streams that wait for events, each on its own connection.
     standing: Arc<Shares>,
     transport: StreamableHttpServerConfig,
+    answers: Arc<Answers>,
     /// By caller, with the time of last use.
     services: Mutex<BTreeMap<String, (Service, Instant)>>,
 }
@@ -300,7 +304,8 @@ impl Mcp {
             .with_max_request_body_bytes(2 * MAX_ENVELOPE_BYTES);
         let sessions = Shares::new("open MCP sessions", MAX_SESSIONS, LATER);
         let standing = Shares::new("open MCP streams", (connections / 2).max(1), LATER);
-        Self { hub, authority, sessions, standing, transport, services: Mutex::default() }
+        let (answers, services) = (Arc::default(), Mutex::default());
+        Self { hub, authority, sessions, standing, transport, answers, services }
     }
 
     /// Ends every stream, so that connections can close.
@@ -321,8 +326,7 @@ impl Mcp {
         }
         let (hub, owner) = (Arc::clone(&self.hub), Arc::clone(caller));
         let shared = Arc::new(hub.begin(caller)?);
-        let mut sessions = LocalSessionManager::default();
-        sessions.session_config.keep_alive = Some(IDLE);
+        let sessions = Resumable::new(&self.answers, caller.shared_id(), IDLE);
         let door = move || {
             let (shared, hub, caller) = (Arc::clone(&shared), Arc::clone(&hub), Arc::clone(&owner));
             Ok(Door { shared, own: OnceLock::new(), hub, caller })
@@ -337,6 +341,11 @@ impl Mcp {
         let (mut parts, mut body) = request.into_parts();
         let ends = parts.method == Method::DELETE;
         let mut place = None;
+        let last = parts.headers.get(LAST_EVENT).and_then(|id| id.to_str().ok()).unwrap_or(NOTHING);
+        let is_kept = last == NOTHING || self.answers.has(caller.id(), last);
+        if last == NOTHING {
+            parts.headers.remove(LAST_EVENT);
+        }
         let standing = match parts.method {
             Method::GET => Some((self.standing.take(caller, 1)?, bearer(&parts.headers).map(str::to_owned))),
             _ => None,
@@ -366,6 +375,12 @@ impl Mcp {
         // Clients take the transport's 202 for a failure; they expect 200 or 204.
         if ends && response.status() == StatusCode::ACCEPTED {
             *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+        // The transport would answer an empty stream, which clients would try to resume again and again.
+        if standing.is_some() && !is_kept && response.status() == StatusCode::OK {
+            return Err(Error::invalid(
+                "what came after this `Last-Event-ID` is not kept; read what the call has done, or call again",
+            ));
         }
         let Some((share, token)) = standing else { return Ok(response.map(|body| keeping(body, place))) };
         let authority = Arc::clone(&self.authority);

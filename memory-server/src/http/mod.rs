@@ -2,6 +2,7 @@
 //! tokens. For users: `docs/http.md`, `docs/http-api.md` and `docs/page.md`. The request path of the API is in the
 //! crate `memory-api`.
 
+mod answers;
 mod mcp;
 mod page;
 mod routes;

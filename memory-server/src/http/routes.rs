@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
 use memory::audit::Auditor;
 use memory::{HealthStatus, Memory};
-use memory_api::{Gate, refused, refused_as};
+use memory_api::{Gate, Resource, json, refused, refused_as};
 use memory_core::{Error, ErrorKind, Provider as _};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -32,9 +32,20 @@ struct Ready {
 }
 
 /// The routes of everything but the API.
-pub(crate) fn beside(memory: Memory, page: Page, mcp: Arc<Mcp>, gate: Arc<Gate>) -> Router {
+pub(crate) fn beside(
+    memory: Memory,
+    page: Page,
+    mcp: Arc<Mcp>,
+    gate: Arc<Gate>,
+    resource: Option<&Resource>,
+) -> Router {
     let ready = Arc::new(Ready { memory, auditor: page.beside.auditor.clone(), last: Mutex::default() });
-    Router::new()
+    let mut router = Router::new();
+    if let Some(Resource { path, document, .. }) = resource {
+        let document = document.clone();
+        router = router.route(path, get(move || async move { json(StatusCode::OK, document) }));
+    }
+    router
         .merge(page::router(page))
         .route("/mcp", any(mcp::handle).with_state(mcp))
         .route("/healthz", get(|| async { "ok\n" }))

@@ -95,8 +95,8 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<Exit, Fail
         snapshots: settings.ledger(&memory).await.unwrap_or_default(),
     };
     let secure = acceptor.is_some() || args.http.behind_proxy;
-    let page = Page::new(memory.clone(), beside, authority, api.clone(), secure);
-    let beside = routes::beside(memory, page, Arc::clone(&mcp), Arc::clone(&gate));
+    let page = Page::new(memory.clone(), beside, Arc::clone(&authority), api.clone(), secure);
+    let beside = routes::beside(memory, page, Arc::clone(&mcp), Arc::clone(&gate), authority.resource());
     let served = Served::new(Arc::clone(&gate), api, beside);
 
     let unbound = |error: io::Error| {
@@ -212,7 +212,7 @@ pub fn guarded(memory: Memory) -> Result<(Served, String, TempDir)> {
     let gate = Arc::new(Gate::new(Arc::clone(&authority), metrics, limits, around(true, Some("http"))));
     let api = V1::new(memory.clone(), None, Tools::new(rules, None, on_state));
     let page = Page::new(memory.clone(), Beside::default(), authority, api.clone(), false);
-    let beside = routes::beside(memory, page, mcp, Arc::clone(&gate));
+    let beside = routes::beside(memory, page, mcp, Arc::clone(&gate), None);
     Ok((Served::new(gate, api, beside), text, folder))
 }
 

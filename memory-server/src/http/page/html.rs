@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(super) const EXCERPT: usize = 240;
 
 /// A stored text: escaped, isolated from the text direction around it, with invisible and direction-changing characters
-/// shown as codes. It is cut beyond `most` characters; `left` were already left out.
+/// shown as codes, and all of a text of spaces alone. It is cut beyond `most` characters; `left` were already left out.
 pub(super) struct Said<'a> {
     text: &'a str,
     most: usize,
@@ -96,12 +96,13 @@ pub(super) fn spelled(text: &str) -> String {
 impl Render for Said<'_> {
     fn render_to(&self, html: &mut String) {
         let (mut shown, mut rest) = (0, self.text);
+        let is_blank = rest.trim().is_empty();
         while let Some(next) = rest.chars().next() {
             if shown == self.most {
                 return cut(html, rest.chars().count() + self.left);
             }
             let (one, after) = rest.split_at(next.len_utf8());
-            if is_unseen(next) {
+            if is_blank || is_unseen(next) {
                 let _ = write!(html, "<span class=\"unseen\">U+{:04X}</span>", u32::from(next));
             } else {
                 one.render_to(html);
@@ -280,6 +281,11 @@ mod tests {
         let [open, close] = ["[", "]"].map(|bracket| bracket.repeat(127));
         let deep = value(&format!("{open}1,2{close}"), 100).into_string();
         assert!(deep.len() < 400 && deep.contains("more characters"), "{deep}");
+        let blank = said(" \u{a0}\n").into_string();
+        assert!(
+            blank.contains(">U+0020<") && blank.contains(">U+00A0<") && blank.contains(">U+000A<"),
+            "{blank}"
+        );
         assert!(said("سلام می‌کنم").into_string().contains("سلام می‌کنم"));
     }
 }

@@ -346,3 +346,72 @@ fn a_server_does_not_start_with_keys_that_it_cannot_use() {
         assert!(ran.code != Some(0) && ran.stderr.contains(word), "{ran:?}");
     }
 }
+
+#[test]
+fn oauth_clients_are_told_who_issues_jwts_whatever_their_request_claims() {
+    let key = Signer::es256();
+    let door = door("resource = \"https://memory.example/mcp\"\n", &json!([key.jwk("a")]));
+    let path = "/.well-known/oauth-protected-resource/mcp";
+    let forged =
+        [("X-Forwarded-Host", "evil.example"), ("Forwarded", "host=evil.example"), ("Host", "localhost")];
+    let told = door.get(path, &forged);
+    assert_eq!((told.status, told.header("content-type")), (200, Some("application/json")), "{told:?}");
+    let told: Value = serde_json::from_str(&told.body).unwrap();
+    assert_eq!(
+        told,
+        json!({"resource": "https://memory.example/mcp", "authorization_servers": ["https://id.example"],
+               "bearer_methods_supported": ["header"]})
+    );
+
+    let at = format!("resource_metadata=\"https://memory.example{path}\"");
+    let asked = |path: &str, token: &str| {
+        let headers = [("Authorization", token), ("X-Forwarded-Host", "evil.example")];
+        let answer = door.request("POST", path, headers.get(usize::from(token.is_empty())..).unwrap(), "{}");
+        assert_eq!(answer.status, 401, "{answer:?}");
+        answer.header("www-authenticate").unwrap().to_owned()
+    };
+    assert_eq!(asked("/mcp", ""), format!("Bearer {at}"));
+    let expired = format!("Bearer {}", key.jwt("a", &claims(json!({"exp": now() - 60}))));
+    assert_eq!(asked("/mcp", &expired), format!("Bearer error=\"invalid_token\", {at}"));
+    // What is said of one resource is not said of another.
+    assert_eq!(asked("/v1/ops/get", ""), "Bearer");
+    assert_eq!(asked("/v1/ops/get", &expired), "Bearer error=\"invalid_token\"");
+    assert_eq!(asked("/.well-known/oauth-protected-resource", ""), "Bearer");
+
+    let bearer = format!("Bearer {}", key.jwt("a", &claims(json!({}))));
+    let theirs =
+        door.request("POST", "/v1/ops/get", &[("Authorization", &bearer)], &entry("acme", "bob").to_string());
+    assert_eq!(
+        (theirs.status, theirs.header("www-authenticate")),
+        (403, Some("Bearer error=\"insufficient_scope\""))
+    );
+    let elsewhere = door.request("POST", "/mcp", &[("Host", "evil.example")], "{}");
+    assert_eq!((elsewhere.status, elsewhere.header("www-authenticate")), (403, None));
+}
+
+#[test]
+fn a_resource_is_a_url_of_mcp_and_needs_an_issuer_that_is_one() {
+    let key = Signer::es256();
+    for resource in [
+        "https://memory.example",
+        "memory.example/mcp",
+        "http://memory.example/mcp",
+        "https://memory.example/mcp?a",
+        "https://a@memory.example/mcp",
+        "https:///mcp",
+        "https://memory.example:x/mcp",
+        "https://memory.example/\\\"/mcp",
+        "https://memory.example/{a}/mcp",
+        "https://memory.example/:a/mcp",
+    ] {
+        let user = User::new();
+        user.file("jwks.json", json!({"keys": [key.jwk("a")]}).to_string());
+        user.file(
+            "memory.toml",
+            format!("{RULES}{SECTION}jwks = \"jwks.json\"\nresource = \"{resource}\"\n"),
+        );
+        let ran = user.run(&["serve", "--http", "127.0.0.1:0"]);
+        assert!(ran.code != Some(0) && ran.stderr.contains("the URL of /mcp"), "{resource}: {ran:?}");
+    }
+    door("resource = \"http://[::1]:7077/under/mcp\"\n", &json!([key.jwk("a")]));
+}

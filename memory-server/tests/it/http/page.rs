@@ -482,7 +482,12 @@ fn shared_state_is_decided_and_a_graph_is_walked() {
     for word in ["We met in Lisbon", "What the score is made of", "dense", "The block for a prompt"] {
         assert!(recall.contains(word), "{word}: {recall}");
     }
-    assert!(shown_once_it_says(&browser, "/page/activity", "where did we meet").contains("1 fact given"));
+    let activity = shown_once_it_says(&browser, "/page/activity", "where did we meet");
+    assert!(activity.contains("1 fact given"), "{activity}");
+    assert!(
+        !activity.contains("The question is not recorded"),
+        "looks at shared state and graphs: {activity}"
+    );
     let facts = browser.shown("/page/facts?kind=agent&id=ann");
     let (_, rest) = facts.split_once("name=\"fact\" value=\"").unwrap();
     let forget = [("kind", "agent"), ("id", "ann"), ("fact", rest.split('"').next().unwrap())];

@@ -10,11 +10,13 @@ empty, and ends with an exit code other than 0 where something was not as it mus
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 from mcp import Client, MCPError
@@ -376,6 +378,68 @@ async def is_killed_in_mid_call():
         for n in range(20):
             assert (await ok(client, op="get", key=f"k{n}"))["value"] == n
         assert not (await ok(client, op="get", key="in flight"))["found"]
+
+
+async def signs_in_with_the_issuer_that_the_server_names():
+    import httpx2
+    from issuer import Issuer
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % free.getsockname()[1]
+    resource = f"http://{address}/mcp"
+    section = {"issuer": Issuer.start(), "audience": resource, "resource": resource, "jwks": "jwks.json"}
+    (Path(FOLDER) / "jwks.json").write_text(json.dumps(Issuer.keys()))
+    rules = '[backends.main]\nurl = "sqlite:memory.db"\n[default]\nmemory_scopes = ["agent"]\n[http.jwt]\n'
+    rules += "".join(f"{name} = {json.dumps(value)}\n" for name, value in section.items())
+    (Path(FOLDER) / "memory.toml").write_text(rules)
+
+    class Storage:
+        tokens = client = None
+
+        async def get_tokens(self):
+            return self.tokens
+
+        async def set_tokens(self, tokens):
+            self.tokens = tokens
+
+        async def get_client_info(self):
+            return self.client
+
+        async def set_client_info(self, client):
+            self.client = client
+
+    class Person:
+        """Follows the link to the issuer, and comes back with what it says."""
+
+        async def goes(self, url):
+            async with httpx2.AsyncClient() as http:
+                back = parse_qs(urlsplit((await http.get(url)).headers["Location"]).query)
+            self.result = AuthorizationCodeResult(code=back["code"][0], state=back["state"][0])
+
+        async def comes_back(self):
+            return self.result
+
+    person = Person()
+    client = OAuthClientMetadata(client_name="test", redirect_uris=["http://127.0.0.1/back"], token_endpoint_auth_method="none")
+    auth = OAuthClientProvider(resource, client, Storage(), person.goes, person.comes_back)
+    environment = {"HOME": FOLDER, "XDG_CONFIG_HOME": FOLDER, "XDG_DATA_HOME": FOLDER}
+    serve = [BINARY, "serve", "--http", address]
+    process = subprocess.Popen(serve, cwd=FOLDER, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        next(line for line in iter(process.stderr.readline, "") if "listening on" in line)
+        async with httpx2.AsyncClient(auth=auth, timeout=PATIENCE) as http:
+            transport = streamable_http_client(resource, http_client=http)
+            async with Client(transport, mode=MODE, read_timeout_seconds=PATIENCE) as session:
+                await ok(session, op="set", key="k", value=1)
+                assert (await ok(session, op="get", key="k"))["value"] == 1
+        assert Issuer.asked == [resource], Issuer.asked
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
 
 
 anyio.run(globals()[SCENARIO])

@@ -91,6 +91,7 @@ python_over_http! {
 #[cfg(unix)]
 python! {
     python_is_killed_in_mid_call: "is_killed_in_mid_call";
+    python_signs_in_with_the_issuer_that_the_server_names: "signs_in_with_the_issuer_that_the_server_names";
 }
 
 #[test]

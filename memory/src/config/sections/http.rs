@@ -44,6 +44,9 @@ pub struct JwtSection {
     pub audience: String,
     /// The issuer's public keys, a JWK Set: an `https` URL, or a file relative to the folder of `memory.toml`.
     pub jwks: String,
+    /// The URL of `/mcp` as clients reach it. With it, OAuth clients that bring no token are told whose JWTs are accepted
+    /// (RFC 9728). Default: none, and they are not told.
+    pub resource: Option<String>,
     /// The claim that names the tenant. Default: `tenant`.
     #[serde(default = "tenant")]
     pub tenant_claim: String,
@@ -92,6 +95,14 @@ impl JwtSection {
                 "`{name}` under [http.jwt] is empty; name one, or leave it out"
             )));
         }
+        if let Some(resource) = &self.resource
+            && !(is_url(&self.issuer) && is_url(resource) && resource.ends_with("/mcp"))
+        {
+            return Err(Error::invalid(
+                "`resource` under [http.jwt] is the URL of /mcp as clients reach it, as https://memory.example/mcp, and \
+                 `issuer` must be a URL too; plain http is for loopback only",
+            ));
+        }
         if self.rate == Some(0) {
             return Err(Error::invalid(
                 "`rate` under [http.jwt] is 0; give requests a minute, or leave it out",
@@ -99,6 +110,21 @@ impl JwtSection {
         }
         Ok(())
     }
+}
+
+/// Whether it is an absolute URL without user, query and fragment: of https, or on loopback of http.
+fn is_url(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        Some(_) if !authority.ends_with(']') => return false,
+        _ => authority,
+    };
+    let is_local = matches!(host, "127.0.0.1" | "[::1]" | "localhost");
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()+,;=:/[]%".contains(&byte);
+    let is_safe = rest.bytes().all(is_plain) && !rest.contains("/:");
+    !host.is_empty() && is_safe && (scheme == "https" || scheme == "http" && is_local)
 }
 
 impl Default for HttpSection {

@@ -124,7 +124,9 @@ pub(super) fn latest(
         line.clear();
         let Ok(record) = record else { continue };
         let group = match (record.kind.as_str(), record.op.as_deref()) {
-            ("call" | "request", Some("recall")) => 0,
+            ("call", Some("recall")) => 0,
+            // Without a scope it was a look at shared state or a graph, which counts as `recall`.
+            ("request", Some("recall")) if record.scope.is_some() => 0,
             ("call", _) => 1,
             ("request", _) => 2,
             _ => continue,

@@ -295,7 +295,7 @@ pub(super) async fn decide(page: &Page, visit: &Visit, place: &Place, fields: &F
         }
     });
     let notice = match done.await? {
-        Outcome::Committed { seq, target_id, .. } => format!("It is event {seq}, on the row {target_id}."),
+        Outcome::Committed { seq, target_id, .. } => format!("It is event {seq} of the row {target_id}."),
         Outcome::NoOp { reason } => format!("There was nothing to do: {reason}."),
         Outcome::Rejected { .. } => "It is rejected.".to_owned(),
         Outcome::Deferred { reason, .. } => format!("It still waits: {reason}."),
