@@ -193,7 +193,7 @@ impl Gate {
         let missing = || {
             Error::new(
                 ErrorKind::Unauthenticated,
-                "a token is needed: send `Authorization: Bearer TOKEN`; the operator makes one by `memory token create`",
+                "a token is needed: send `Authorization: Bearer TOKEN`; the operator makes one by `memory token create NAME`",
             )
         };
         let given = only(request.headers(), header::AUTHORIZATION)?.ok_or_else(missing)?;

@@ -77,9 +77,18 @@ pub enum Operand {
 impl fmt::Display for Operand {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Current => "current value",
-            Self::Patch => "patch",
+            Self::Current => "stored value",
+            Self::Patch => "value to merge",
         })
+    }
+}
+
+impl Operand {
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::Current => "store one first, or use another key",
+            Self::Patch => r#"give one, such as {"a":1}"#,
+        }
     }
 }
 
@@ -88,7 +97,7 @@ impl fmt::Display for Operand {
 #[non_exhaustive]
 pub enum ReduceError {
     /// An input has a type that the reducer does not support.
-    #[error("the {operand} is of type {found}, but the reducer needs {expected}")]
+    #[error("the {operand} is of type {found}, but it must be an {expected}; {}", .operand.advice())]
     WrongType {
         /// Which input.
         operand: Operand,

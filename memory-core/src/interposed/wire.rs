@@ -80,12 +80,14 @@ impl Arguments {
         Ok(Self { op, given })
     }
 
-    /// An absent argument is `null`; absent options and queries have their defaults.
+    /// An absent argument is `null`, except a value; absent options and queries have their defaults.
     fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<T> {
         let given = self.given.0.remove(name);
         let text = match &given {
             Some(value) => value.get(),
             None if matches!(name, "options" | "query") => "{}",
+            // Not even `null`, which would be stored.
+            None if name == "value" => "",
             None => "null",
         };
         json::from_str(text).map_err(|error| self.refusal(name, given.is_some(), error))
@@ -301,6 +303,15 @@ mod tests {
         ] {
             assert_eq!(serde_json::to_string(&Reply::from_json(Op::Evict, text).unwrap()).unwrap(), text);
         }
+    }
+
+    /// It was stored as `null`, over what was there.
+    #[test]
+    fn a_set_without_a_value_is_refused() {
+        let scope = r#""scope":{"tenant":"t","kind":"agent","id":"a"},"key":"k""#;
+        let error = Request::from_json(Op::Set, &format!("{{{scope}}}")).unwrap_err();
+        assert_eq!((error.kind().code(), error.message()), ("invalid_argument", "`set` needs `value`"));
+        Request::from_json(Op::Set, &format!(r#"{{{scope},"value":null}}"#)).unwrap();
     }
 
     #[test]

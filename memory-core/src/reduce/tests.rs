@@ -121,7 +121,13 @@ fn merge_needs_objects_on_both_sides() {
         }
     }
     let error = reduce(Some(&json("[]")), &Reducer::Merge(json("{}"))).unwrap_err();
-    assert_eq!(error.to_string(), "the current value is of type array, but the reducer needs object");
+    let stored =
+        "the stored value is of type array, but it must be an object; store one first, or use another key";
+    assert_eq!(error.to_string(), stored);
+    let error = reduce(None, &Reducer::Merge(json("1"))).unwrap_err();
+    let patch =
+        r#"the value to merge is of type number, but it must be an object; give one, such as {"a":1}"#;
+    assert_eq!(error.to_string(), patch);
 }
 
 #[test]

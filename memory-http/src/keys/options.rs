@@ -134,8 +134,8 @@ impl KeyOptions {
         }
         if shared.is_none() && tenants.is_empty() && pattern.is_none() && run_credential.is_none() {
             return Err(Error::invalid(
-                "no key is configured; give `api_key_env` or `api_key_file`, `tenant_keys`, `tenant_key_env` or \
-                 `tenant_key_file`, or `run_credential`",
+                "no key is configured; give `api_key=env:VARIABLE` in the URL, or in memory.toml `api_key_env` or \
+                 `api_key_file`, `tenant_keys`, `tenant_key_env` or `tenant_key_file`, or `run_credential`",
             ));
         }
         if let Some(name) = run_credential

@@ -1,5 +1,7 @@
 //! Turns what was typed into a command, or into an error message.
 
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
+
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, FromArgMatches as _};
@@ -38,14 +40,19 @@ fn told(error: &clap::Error, json: bool) -> Exit {
     }
 }
 
-/// What to say instead of the parser's message: the new name of a command that moved to `memory-lab`, or what a session
-/// offers.
+/// What to say instead of the parser's message: how a number is written, the new name of a command that moved to
+/// `memory-lab`, or what a session offers.
 fn advice(error: &clap::Error) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
     let (was, is) = match error.kind() {
+        ErrorKind::ValueValidation => {
+            let needed = a_number(std::error::Error::source(error)?)?;
+            let (value, argument) = (text(ContextKind::InvalidValue)?, text(ContextKind::InvalidArg)?);
+            return Some(format!("invalid value '{value}' for '{argument}': {needed}; try --help"));
+        }
         ErrorKind::InvalidSubcommand => match text(ContextKind::InvalidSubcommand)? {
             name @ ("conformance" | "bench" | "eval") => (name.to_owned(), name.to_owned()),
             _ => return None,
@@ -64,4 +71,15 @@ fn advice(error: &clap::Error) -> Option<String> {
         _ => return None,
     };
     Some(format!("`memory {was}` is now `memory-lab {is}`, a separate program; see docs/cli.md"))
+}
+
+/// What a number must be, if `why` is that of Rust's parsers, which do not say it.
+fn a_number(why: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    if why.is::<ParseFloatError>() {
+        return Some("give a number, such as 0.5");
+    }
+    match why.downcast_ref::<ParseIntError>()?.kind() {
+        IntErrorKind::PosOverflow => Some("the number is too large"),
+        _ => Some("give a whole number, without a unit"),
+    }
 }

@@ -152,7 +152,7 @@ fn safe(args: &ServeArgs, has_tokens: bool) -> Result<SocketAddr> {
     }
     if !has_tokens {
         return forbidden(format!(
-            "{address} may be reached from elsewhere and there is no token yet; make one by `memory token create`"
+            "{address} may be reached from elsewhere and there is no token yet; make one by `memory token create NAME`"
         ));
     }
     if args.http.tls_cert.is_none() && !args.http.behind_proxy {

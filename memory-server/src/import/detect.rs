@@ -64,7 +64,9 @@ pub(crate) fn undetected(file: &str, why: Unknown) -> Error {
         Unknown::Utf16 => {
             "its text is UTF-16; convert it to UTF-8, as with `iconv -f UTF-16 -t UTF-8 FILE`, and import that"
         }
-        Unknown::Other => "its format cannot be detected from its beginning; name it with --format",
+        Unknown::Other => {
+            "its format cannot be detected from its beginning; name it with --format, whose values are in `memory import --help`"
+        }
     };
     Error::corrupt(format!("{file}: {advice}"))
 }

@@ -205,6 +205,7 @@ impl std::fmt::Display for Failure {
                     io::ErrorKind::PermissionDenied => {
                         f.write_str("; check the permissions of the file and its folder")
                     }
+                    io::ErrorKind::AlreadyExists => f.write_str("; edit it, or name another file"),
                     io::ErrorKind::IsADirectory => f.write_str("; name a file in it"),
                     io::ErrorKind::StorageFull => {
                         f.write_str("; free some space, or name a file on another disk")
@@ -227,6 +228,7 @@ mod tests {
             (io::ErrorKind::NotFound, "; check the path"),
             (io::ErrorKind::PermissionDenied, "; check the permissions of the file and its folder"),
             (io::ErrorKind::IsADirectory, "; name a file in it"),
+            (io::ErrorKind::AlreadyExists, "; edit it, or name another file"),
         ] {
             let text = Failure::File("x cannot be read".to_owned(), kind.into()).to_string();
             assert!(text.starts_with("x cannot be read: ") && text.ends_with(what_to_do), "{text}");

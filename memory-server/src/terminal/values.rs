@@ -59,6 +59,11 @@ pub(crate) fn ttl(text: &str) -> Result<Ttl> {
     Ok(ttl)
 }
 
+/// What `incr` adds.
+pub(crate) fn delta(text: &str) -> Result<i64> {
+    text.parse().map_err(|_| Error::invalid("give an integer from -2^63 to 2^63-1, such as 1 or -5"))
+}
+
 /// `NAME=VALUE`: `true`, `false` and numbers keep their type, `"…"` is a JSON string, anything else is text.
 pub(crate) fn member(text: &str) -> Result<(String, Scalar)> {
     let (name, value) = text

@@ -46,7 +46,26 @@ impl Package {
         let text = std::fs::read_to_string(&path);
         text.map(Some).map_err(|error| format!("{}: {error}", path.display()).into())
     }
+
+    /// Licences and notices that came with it, which whoever passes the binary on must pass on too.
+    fn notices(&self) -> Result<BTreeSet<String>> {
+        let mut texts: BTreeSet<String> = self.own_licence()?.into_iter().collect();
+        let folder = self.manifest_path.parent().ok_or("a manifest without a folder")?;
+        if self.source.is_some() && folder.is_dir() {
+            for file in std::fs::read_dir(folder)? {
+                let file = file?;
+                let name = file.file_name().to_string_lossy().to_uppercase();
+                if NOTICES.iter().any(|begin| name.starts_with(begin)) && file.file_type()?.is_file() {
+                    texts.insert(String::from_utf8_lossy(&std::fs::read(file.path())?).into_owned());
+                }
+            }
+        }
+        Ok(texts.iter().map(|text| text.replace("\r\n", "\n").trim().to_owned()).collect())
+    }
 }
+
+/// What the names of files with licences begin with, in capitals.
+const NOTICES: [&str; 6] = ["LICENSE", "LICENCE", "UNLICENSE", "COPYING", "COPYRIGHT", "NOTICE"];
 
 /// The embedding model that the binary carries.
 struct Model {
@@ -202,21 +221,21 @@ fn bill(parts: &Parts<'_>, sums: &BTreeMap<(String, String), String>, model: &Mo
     }))
 }
 
-/// Each licence with its packages, and the text of those that no expression names. A package from a registry without one is an error.
+/// Each licence with its packages, then every text that came with them, once. A package from a registry without a licence is an error.
 fn licences(parts: &Parts<'_>, model: &Model) -> Result<String> {
     let mut by_licence = BTreeMap::<String, Vec<String>>::new();
-    let mut texts = String::new();
+    let mut texts = BTreeMap::<String, Vec<String>>::new();
     for (package, _) in parts.values() {
         let name = format!("{} {}", package.public_name(), package.version);
         let licence = match (&package.license, package.own_licence()?) {
             (Some(license), _) => spdx(license),
-            (None, Some(text)) => {
-                texts += &format!("\nThe licence of {name}:\n\n{}\n", text.trim_end());
-                "its own licence, at the end".to_owned()
-            }
+            (None, Some(_)) => "its own licence, below".to_owned(),
             (None, None) if package.source.is_none() => continue,
             (None, None) => return Err(format!("{name} names no licence").into()),
         };
+        for text in package.notices()? {
+            texts.entry(text).or_default().push(name.clone());
+        }
         by_licence.entry(licence).or_default().push(name);
     }
     let named = format!("the embedding model {} {}", model.name, model.revision);
@@ -228,7 +247,9 @@ fn licences(parts: &Parts<'_>, model: &Model) -> Result<String> {
     by_licence.entry(MODEL_LICENCE.to_owned()).or_default().push(named);
     let text =
         by_licence.into_iter().map(|(license, names)| format!("{license}\n    {}\n", names.join("\n    ")));
-    Ok(text.collect::<Vec<_>>().join("\n") + &texts)
+    let texts =
+        texts.into_iter().map(|(text, names)| format!("\nThe licence of {}:\n\n{text}\n", names.join(", ")));
+    Ok(text.collect::<Vec<_>>().join("\n") + &texts.collect::<String>())
 }
 
 fn checksums(lock: &str) -> Result<BTreeMap<(String, String), String>> {
@@ -300,6 +321,28 @@ mod tests {
         assert!(list.ends_with("The licence of odd 1.0.0:\n\nPermission is granted.\n"), "{list}");
         std::fs::remove_file(folder.path().join("LICENSE")).unwrap();
         assert!(licences(&parts, &model()).unwrap_err().to_string().contains("LICENSE"));
+    }
+
+    /// The list named licences whose texts and copyright notices must come with a binary, and had none of them.
+    #[test]
+    fn every_notice_that_came_with_a_package_is_given_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut packages = vec![package(PACKAGE, Value::Null)];
+        for (name, file) in [("one", "LICENSE-MIT"), ("two", "license.md")] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            std::fs::write(folder.path().join(name).join(file), "Copyright of both\r\n").unwrap();
+            std::fs::write(folder.path().join(name).join("README.md"), "not a licence").unwrap();
+            let mut package = package(name, json!("registry+x"));
+            package["manifest_path"] = json!(folder.path().join(name).join("Cargo.toml"));
+            packages.push(package);
+        }
+        let link = |to| json!({ "pkg": to, "dep_kinds": [{ "kind": null }] });
+        let nodes = json!([{ "id": PACKAGE, "deps": [link("one"), link("two")] }, { "id": "one", "deps": [] },
+            { "id": "two", "deps": [] }]);
+        let metadata = metadata(&packages, nodes);
+        let list = licences(&parts(&metadata).unwrap(), &model()).unwrap();
+        assert!(list.ends_with("\nThe licence of one 1.0.0, two 1.0.0:\n\nCopyright of both\n"), "{list}");
+        assert_eq!((list.matches("Copyright").count(), list.contains("not a licence")), (1, false), "{list}");
     }
 
     #[test]

@@ -137,7 +137,7 @@ pub(crate) struct IncrArgs {
     /// The key
     key: String,
     /// The amount to add; may be negative
-    #[arg(default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(default_value_t = 1, allow_negative_numbers = true, value_parser = values::delta)]
     delta: i64,
     /// Time to live: 10m, 30d, `never`, or `keep` for the present one
     #[arg(long, value_name = "TTL", value_parser = values::ttl, default_value = "keep")]

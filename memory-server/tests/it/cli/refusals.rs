@@ -16,6 +16,21 @@ fn a_wrong_command_line_exits_with_usage() {
 }
 
 #[test]
+fn a_number_that_is_none_is_answered_with_what_is_expected() {
+    let user = User::new();
+    for (wrong, needed) in [
+        (&["incr", "k", "abc"][..], "give an integer from -2^63 to 2^63-1"),
+        (&["incr", "k", "9223372036854775808"], "give an integer from -2^63 to 2^63-1"),
+        (&["set", "k", "1", "--if-version", "abc"], "'abc' for '--if-version <N>': give a whole number"),
+        (&["list", "--limit", "99999999999999999999"], "the number is too large"),
+        (&["search", "x", "--threshold", "high"], "give a number, such as 0.5"),
+    ] {
+        let error = user.refused(wrong, 2, "invalid_argument");
+        assert!(error["message"].as_str().unwrap().contains(needed), "{error}");
+    }
+}
+
+#[test]
 fn a_session_is_not_forgotten_as_a_whole_and_the_refusal_says_how() {
     let user = User::new();
     let error = user.refused(&["forget", "--session", "s"], 2, "invalid_argument");

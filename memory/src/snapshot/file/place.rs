@@ -186,7 +186,12 @@ pub(super) fn same_file(_: &fs::Metadata, _: &fs::Metadata) -> bool {
 /// The error for a file that cannot be written.
 pub(in crate::snapshot) fn unwritten(path: &Path) -> impl Fn(io::Error) -> Error + Copy {
     move |error| {
-        Error::unavailable(format!("{} cannot be written: {error}", path.display()))
+        let advice = match error.kind() {
+            io::ErrorKind::StorageFull => "; free some space, and try again",
+            io::ErrorKind::PermissionDenied => "; check the permissions of the file and its folder",
+            _ => "",
+        };
+        Error::unavailable(format!("{} cannot be written: {error}{advice}", path.display()))
             .with_retry(Retry::Never)
             .with_source(error)
     }
