@@ -343,7 +343,7 @@ const fn meaning(why: Why) -> &'static str {
     match why {
         Why::Foreign => " (of another agent)",
         Why::Orphan => " (its memory or session is missing)",
-        Why::Repeated => " (an earlier row is the same edge or learning, and is kept)",
+        Why::Repeated => " (an earlier row joins the same memories or is the same learning, and is kept)",
         Why::Circle => " (of a cycle of memories that supersede each other)",
         Why::Taken => " (its id belongs to another memory or entry)",
         _ => "",
