@@ -13,6 +13,8 @@ use memory_sqlite::{SqliteConfig, SqliteProvider};
 use crate::support::{agent, semantic, similar};
 use crate::transfer::{Still, graphs_in};
 
+/// Memories in the graph.
+const MEMORIES: usize = 2_000;
 /// Edges that begin at each memory.
 const DEGREE: usize = 5;
 /// Rounds of whole graphs, and of everything else.
@@ -30,11 +32,11 @@ fn memory(at: usize) -> Semantic {
     Semantic { content: words.join(" "), ..semantic(&id(at)) }
 }
 
-fn graph(memories: usize) -> Graph {
+fn graph() -> Graph {
     let mut graph = Graph::default();
-    graph.semantic.extend((0..memories).map(memory));
-    for at in 0..memories * DEGREE {
-        graph.push(similar(&id(at / DEGREE), &id((at / DEGREE + at * 7_919) % memories)));
+    graph.semantic.extend((0..MEMORIES).map(memory));
+    for at in 0..MEMORIES * DEGREE {
+        graph.push(similar(&id(at / DEGREE), &id((at / DEGREE + at * 7_919) % MEMORIES)));
     }
     graph
 }
@@ -52,18 +54,18 @@ async fn took(rounds: usize, mut work: impl AsyncFnMut(usize)) -> Duration {
 }
 
 /// The rows of a table: what was done, and how long it took.
-async fn rows(graphs: Arc<dyn GraphStore>, memories: usize) -> Vec<(&'static str, Duration)> {
+async fn rows(graphs: Arc<dyn GraphStore>) -> Vec<(&'static str, Duration)> {
     let (ada, options) = (agent("ada"), RecallOptions::default());
     let store = async |graph, mode| drop(import(&*graphs, &ada, graph, mode).await.unwrap());
-    let whole = graph(memories);
+    let whole = graph();
     let one = async |at: usize| {
         let mut more = Graph::default();
-        more.push(similar(&id(memories + at), &id(at)));
-        more.semantic.push(memory(memories + at));
+        more.push(similar(&id(MEMORIES + at), &id(at)));
+        more.semantic.push(memory(MEMORIES + at));
         store(more, Mode::Merge).await;
     };
     let ask = async |recall: &GraphRecall, at: usize| {
-        let content = memory(at * 7_919 % memories).content;
+        let content = memory(at * 7_919 % MEMORIES).content;
         let words: Vec<&str> = content.split(' ').take(5).collect();
         assert!(!recall.recall(&ada, &words.join(" "), &options).await.unwrap().hits.is_empty());
     };
@@ -99,19 +101,15 @@ async fn rows(graphs: Arc<dyn GraphStore>, memories: usize) -> Vec<(&'static str
 #[ignore = "a table to look at"]
 async fn a_graph_on_the_engine_and_in_tables() {
     let folder = tempfile::tempdir().unwrap();
-    for memories in [2_000, 20_000] {
-        let path = folder.path().join(memories.to_string());
-        let tables = Arc::new(tables(&path.with_extension("db")).await);
-        let engine = Arc::new(LadybugGraphs::new(path.clone(), None));
-        let engine_rows = rows(engine.clone(), memories).await;
-        let table_rows = rows(tables, memories).await;
-        println!("| {memories} memories, {} edges | graph-db | sqlite |", memories * DEGREE);
-        for ((name, engine), (_, tables)) in engine_rows.into_iter().zip(table_rows) {
-            println!("| {name} | {engine:.1?} | {tables:.1?} |");
-        }
-        drop(engine);
-        println!("| file | {} |", std::fs::metadata(path.join("ada/graph_db")).unwrap().len());
+    let tables = tables(&folder.path().join("tables.db")).await;
+    let engine = LadybugGraphs::new(folder.path().join("graphs"), None);
+    let rows = [rows(Arc::new(engine)).await, rows(Arc::new(tables)).await];
+    println!("| {MEMORIES} memories, {} edges | graph-db | sqlite |", MEMORIES * DEGREE);
+    for ((name, engine), (_, tables)) in std::iter::zip(&rows[0], &rows[1]) {
+        println!("| {name} | {engine:.1?} | {tables:.1?} |");
     }
+    let file = folder.path().join("graphs/ada/graph_db");
+    println!("| the engine's file | {} bytes | |", std::fs::metadata(file).unwrap().len());
 }
 
 async fn tables(path: &Path) -> memory_hierarchical::SqlGraphs {
