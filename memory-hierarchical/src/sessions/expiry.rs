@@ -2,6 +2,9 @@
 
 use memory_core::{Error, Result, Timestamp};
 
+/// The end of the year 9999 in Unix seconds.
+const LAST_SECOND: i64 = 253_402_300_799;
+
 /// The instant of a written expiry: RFC 3339 with any offset, or Unix seconds.
 ///
 /// # Errors
@@ -14,9 +17,8 @@ pub fn parse_expiry(text: &str) -> Result<Timestamp> {
         )
     };
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        let millis = text.parse::<i64>().ok().and_then(|seconds| seconds.checked_mul(1_000));
-        return Timestamp::from_millis(millis.ok_or_else(refused)?)
-            .map_err(|error| refused().with_source(error));
+        let seconds = text.parse::<i64>().ok().filter(|seconds| *seconds <= LAST_SECOND);
+        return seconds.map(|seconds| Timestamp::from_millis_clamped(seconds * 1_000)).ok_or_else(refused);
     }
     // The parser also reads a bracketed zone, which RFC 3339 does not have.
     if text.contains('[') {
@@ -51,12 +53,22 @@ mod tests {
 
     #[test]
     fn the_last_second_that_can_be_written_is_an_expiry() {
-        for text in
-            ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59.999999999+00:00", "9999-12-30T23:00:00-05:00"]
-        {
+        for text in [
+            "9999-12-31T23:59:59Z",
+            "9999-12-31T23:59:59.999999999+00:00",
+            "9999-12-30T23:00:00-05:00",
+            // Regression: in seconds it was refused.
+            "253402300799",
+        ] {
             assert_eq!(parse_expiry(text).unwrap(), Timestamp::MAX, "{text}");
         }
-        for text in ["9999-12-32T00:00:00Z", "9999-12-31T23:59:59", "9999-12-31", "10000-01-01T00:00:00Z"] {
+        for text in [
+            "9999-12-32T00:00:00Z",
+            "9999-12-31T23:59:59",
+            "9999-12-31",
+            "10000-01-01T00:00:00Z",
+            "253402300800",
+        ] {
             assert!(parse_expiry(text).is_err(), "{text}");
         }
     }

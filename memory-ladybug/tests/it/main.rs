@@ -10,6 +10,7 @@
 )]
 
 mod conformance;
+mod figures;
 mod files;
 #[cfg(unix)]
 mod full;

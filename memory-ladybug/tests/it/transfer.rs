@@ -17,7 +17,7 @@ use crate::support::{World, agent};
 use files::{graph_of, multiset, stored};
 
 #[derive(Debug)]
-struct Still;
+pub(crate) struct Still;
 
 impl Clock for Still {
     fn now(&self) -> Timestamp {
@@ -34,7 +34,7 @@ impl IdGen for NoIds {
     }
 }
 
-async fn graphs_in(provider: Arc<dyn Provider>) -> SqlGraphs {
+pub(crate) async fn graphs_in(provider: Arc<dyn Provider>) -> SqlGraphs {
     SqlGraphs::open(provider, &"acme".parse().unwrap(), Arc::new(NoIds)).await.unwrap()
 }
 

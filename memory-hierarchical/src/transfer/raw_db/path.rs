@@ -19,7 +19,10 @@ pub(super) fn io(error: std::io::Error) -> Error {
 pub(super) fn ordinary(path: &Path) -> Result<PathBuf> {
     let found = fs::symlink_metadata(path).map_err(io)?;
     if found.file_type().is_symlink() {
-        return Err(Error::invalid("the file is a symbolic link; name the file that it points to"));
+        let path = path.display();
+        return Err(Error::invalid(format!(
+            "{path} is a symbolic link, which is not followed; use the file itself"
+        )));
     }
     if found.is_dir() {
         return Err(Error::invalid(

@@ -8,7 +8,8 @@ mod storage;
 mod transfer;
 mod writing;
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,6 +26,8 @@ use crate::terminal::{Context, DEFAULT_ID, Exit, Failure, Opened, Out, Progress,
 
 /// How often progress is shown.
 const TICK: Duration = Duration::from_millis(500);
+/// Most agents that a hint names.
+const NAMED: usize = 5;
 
 #[derive(Args, Debug)]
 pub(crate) struct GraphArgs {
@@ -100,19 +103,17 @@ pub(crate) async fn graph(context: &Context, mut args: GraphArgs, out: &mut Out)
     }
     match args.action {
         Action::Backend => backend::backend(context, which, out),
-        Action::Tree(args) => reading::tree(&open(context, which, Access::Read).await?, &args, out).await,
+        Action::Tree(args) => reading::tree(&open_to_read(context, which).await?, &args, out).await,
         Action::Show(args) => reading::show(&open(context, which, Access::Read).await?, &args, out).await,
-        Action::History(args) => {
-            reading::history(&open(context, which, Access::Read).await?, &args, out).await
-        }
-        Action::Stats => reading::stats(&open(context, which, Access::Read).await?, out).await,
+        Action::History(args) => reading::history(&open_to_read(context, which).await?, &args, out).await,
+        Action::Stats => reading::stats(&open_to_read(context, which).await?, out).await,
         Action::Remember(args) => {
             writing::remember(&open(context, which, Access::Create).await?, args, out).await
         }
         Action::Relate(args) => {
             writing::relate(&open(context, which, Access::Existing).await?, args, out).await
         }
-        Action::Recall(args) => reading::recall(&open(context, which, Access::Read).await?, &args, out).await,
+        Action::Recall(args) => reading::recall(&open_to_read(context, which).await?, &args, out).await,
         Action::Export(args) if args.storage_path.is_some() => {
             serve_tables(which)?;
             storage::export(context, &args, out)
@@ -230,6 +231,29 @@ async fn open(context: &Context, which: &Which, access: Access) -> Result<Graphs
     open_on(resolve_backend(which.graph_backend.as_deref(), &environment())?, context, access).await
 }
 
+/// Opens the graphs, and notes which of the agents in question have one in files of the original alone.
+async fn open_to_read(context: &Context, which: &Which) -> Result<Graphs> {
+    let graphs = open(context, which, Access::Read).await?;
+    let named = (graphs.opened.scope().kind == ScopeKind::Agent).then(|| graphs.agent()).transpose()?;
+    let mut left = Vec::new();
+    for agent in originals().into_iter().filter(|of| named.as_ref().is_none_or(|named| of == named)) {
+        // What cannot be read, the command itself says.
+        if graphs.graphs.revision(&agent).await.is_ok_and(|revision| revision == 0) {
+            left.push(agent.to_string());
+        }
+    }
+    if !left.is_empty() {
+        let more = left.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        left.truncate(NAMED);
+        note(&format!(
+            "memory: only files of the original have a graph of {}{more}; take it over with `memory graph migrate`",
+            left.join(", ")
+        ));
+    }
+    Ok(graphs)
+}
+
 /// Like [`open`], but a variable with an unknown backend only causes a warning and means the graph engine.
 async fn open_for_transfer(context: &Context, which: &Which, access: Access) -> Result<Graphs> {
     open_on(resolve_for_transfer(which)?, context, access).await
@@ -258,12 +282,31 @@ fn resolve_for_migration(which: &Which) -> Result<Resolved> {
     Ok(resolved)
 }
 
-/// If nothing of ours exists, adds how to take over the original's data, if it has such a file.
-fn hinted(error: Error, is_meant: impl Fn(&Path) -> bool) -> Error {
-    let found = || Paths::of(&environment()).and_then(|paths| paths.installation(None));
-    if error.kind() == ErrorKind::NotFound
-        && found().is_ok_and(|files| files.iter().any(|file| is_meant(file)))
-    {
+/// The files of an installation of the original.
+fn installation() -> Vec<PathBuf> {
+    Paths::of(&environment()).and_then(|paths| paths.installation(None)).unwrap_or_default()
+}
+
+/// The agents of whom the original has a graph.
+fn originals() -> BTreeSet<Agent> {
+    let Ok(paths) = Paths::of(&environment()) else { return BTreeSet::new() };
+    let folder = paths.graphs();
+    let agent = |file: PathBuf| {
+        let name = file.strip_prefix(&folder).ok()?.iter().next()?.to_str()?;
+        Agent::new(name.strip_suffix(".db").unwrap_or(name)).ok()
+    };
+    installation().into_iter().filter_map(agent).collect()
+}
+
+/// Whether the original has sessions.
+fn has_sessions_of_original() -> bool {
+    let folder = Paths::of(&environment()).map(|paths| paths.graphs());
+    folder.is_ok_and(|folder| installation().iter().any(|file| !file.starts_with(&folder)))
+}
+
+/// Adds to the error that nothing of ours exists how to take over the original's data, if it is here.
+fn hinted(error: Error, is_here: impl FnOnce() -> bool) -> Error {
+    if error.kind() == ErrorKind::NotFound && is_here() {
         return error
             .retold("there are files of the original here; take them over with `memory graph migrate`");
     }
@@ -319,7 +362,7 @@ async fn open_on(resolved: Resolved, context: &Context, access: Access) -> Resul
             let settings = context.settings()?;
             Opened { memory: settings.empty().await?, settings }
         }
-        Err(error) if is_unmade(&error) => return Err(hinted(error, |_| true)),
+        Err(error) if is_unmade(&error) => return Err(hinted(error, || !installation().is_empty())),
         opened => opened?,
     };
     let (tenant, provider) = (&opened.settings.tenant, Arc::new(opened.memory.clone()));

@@ -7,8 +7,8 @@ use memory::hierarchical::{self, Agent, EntryQuery, SessionSummary, Sessions};
 use memory_core::{Error, ScopeKind};
 use serde_json::json;
 
-use super::Graphs;
 use super::glob::Glob;
+use super::{Graphs, has_sessions_of_original};
 use crate::terminal::{Exit, Failure, Out, counted, note};
 
 /// The sessions of the store, and the agent that is named.
@@ -53,6 +53,9 @@ pub(super) async fn sessions(graphs: &Graphs, args: &SessionsArgs, out: &mut Out
         [session.session_id.clone(), entries, session.agents.join(", "), session.last_accessed.clone()]
     };
     let rows: Vec<[String; 4]> = found.iter().map(row).collect();
+    if rows.is_empty() && has_sessions_of_original() {
+        note("memory: files of the original have sessions; take them over with `memory graph migrate`");
+    }
     out.tell(&found, |out| out.table(["SESSION", "ENTRIES", "AGENTS", "LAST USED"], &rows))?;
     Ok(Exit::Ok)
 }

@@ -1,6 +1,5 @@
 //! `graph export`, `graph import` and `graph migrate`.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use clap::{Args, ValueEnum};
 use memory::hierarchical::backend::Paths;
 use memory::hierarchical::migrate::{Migrated, Source};
 use memory::hierarchical::transfer::{
-    Graph, Imported, MAX_BYTES, Mode, Tables, hold_raw_db, read_json, read_raw_db_rows, write_json,
+    Graph, Imported, MAX_BYTES, Mode, Tables, Why, hold_raw_db, read_json, read_raw_db_rows, write_json,
     write_raw_db,
 };
 use memory::hierarchical::{self, Agent};
@@ -18,7 +17,7 @@ use memory::system::SystemClock;
 use memory_core::{Clock as _, Error, ErrorKind};
 use serde_json::json;
 
-use super::{Graphs, environment, hinted};
+use super::{Graphs, environment, hinted, originals};
 use crate::terminal::{Exit, Failure, Out, bytes, note, word};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,10 +62,8 @@ impl ExportArgs {
 
 pub(super) async fn export(graphs: &Graphs, args: &ExportArgs, out: &mut Out) -> Result<Exit, Failure> {
     let agent = args.agent()?;
-    let is_named = |name: Option<&OsStr>| name.is_some_and(|name| name == agent.as_str());
-    let of_agent =
-        |file: &Path| is_named(file.file_stem()) || is_named(file.parent().and_then(Path::file_name));
-    let graph = Graph::read(&*graphs.graphs, &agent).await.map_err(|error| hinted(error, of_agent))?;
+    let has_other = || originals().contains(&agent);
+    let graph = Graph::read(&*graphs.graphs, &agent).await.map_err(|error| hinted(error, has_other))?;
     write(&agent, &graph, args, &graphs.opened.settings.file_options(true)?, out)
 }
 
@@ -336,9 +333,21 @@ fn lines(migrated: &Migrated, out: &mut Out) -> Result<(), Failure> {
     let rows: Vec<[String; 5]> = migrated.tables.iter().map(numbers).collect();
     out.table(["TABLE", "ROWS", "STORED", "SKIPPED", "REFUSED"], &rows)?;
     migrated.refusals.iter().try_for_each(|refusal| {
-        let what = format!("of {} refused: {}", refusal.table, word(&refusal.why));
+        let what = format!("of {} refused: {}{}", refusal.table, word(&refusal.why), meaning(refusal.why));
         out.named(&what, refusal.count, &refusal.first, Clone::clone)
     })
+}
+
+/// What a reason for a refusal means.
+const fn meaning(why: Why) -> &'static str {
+    match why {
+        Why::Foreign => " (of another agent)",
+        Why::Orphan => " (its memory or session is missing)",
+        Why::Repeated => " (an earlier row joins the same memories or is the same learning, and is kept)",
+        Why::Circle => " (of a cycle of memories that supersede each other)",
+        Why::Taken => " (its id belongs to another memory or entry)",
+        _ => "",
+    }
 }
 
 /// Says how to take over another agent's rows, if a file has nothing else.

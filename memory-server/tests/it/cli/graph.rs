@@ -284,6 +284,43 @@ fn an_installation_of_the_original_is_hinted_at_and_taken_over_beside_the_engine
     user.ok(&[&["graph", "export", "ada", "ada.json"], &place[..]].concat());
 }
 
+/// Regression: with a store, what the original's files alone have was shown as nothing, without a word.
+#[test]
+fn what_only_the_original_has_is_hinted_at_beside_a_store() {
+    let (user, other) = (User::new(), User::new());
+    for (user, agent) in [(&user, "bob"), (&other, "ada")] {
+        user.file("graph.json", small_graph().to_string());
+        user.ok(&["graph", "import", agent, "graph.json"]);
+    }
+    other.ok(&["graph", "export", "ada", "ada.db", "--format", "raw-db"]);
+    let database = std::fs::read(other.home().join("ada.db")).unwrap();
+    user.file(".amplihack/hierarchical_memory/ada.db", &database);
+    user.file(".amplihack/hierarchical_memory/bob.db", &database);
+    user.file(".amplihack/memory.db", "");
+    let hints = |arguments: &[&str]| {
+        let ran = user.run(arguments);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.stderr
+            .lines()
+            .filter(|line| line.contains("`memory graph migrate`"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let all = [&["stats"][..], &["recall", "x"], &["tree"], &["history", "x"]];
+    for command in all {
+        let hints = hints(&ada(command));
+        assert!(matches!(&hints[..], [hint] if hint.contains("a graph of ada;")), "{command:?}: {hints:?}");
+    }
+    // Of all agents, that of one is here.
+    let found = hints(&["graph", "stats"]);
+    assert!(matches!(&found[..], [hint] if hint.contains("a graph of ada;")), "{found:?}");
+    assert_eq!(hints(&["graph", "stats", "--agent", "bob"]).len(), 0);
+    assert_eq!(hints(&["graph", "stats", "--agent", "zoe"]).len(), 0);
+    assert_eq!(hints(&["graph", "sessions"]).len(), 1);
+    user.run(&["graph", "migrate"]);
+    assert_eq!(hints(&["graph", "stats"]).len(), 0);
+}
+
 /// Memories that lead to each other make an endless tree.
 #[test]
 fn a_tree_ends_and_says_so() {
