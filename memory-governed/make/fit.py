@@ -25,6 +25,8 @@ twin*covg covg*mass gap6*fev missf*missmax cov*-missn big*covg massf*covf""".spl
 UNRANKED = """pairrare pairn actsame actdiff gramhead ch4head idrare headd edge edgeend foreign foreignhead titlen
 opening""".split()
 MOST_GAP, MOST_GAP6, NEAR = 12.0, 6.0, 0.05
+# Rows that are ranked and may be bound; those behind them may only be offered.
+SHORT_LIST = 30
 RANK_L2, BIND_C = 1e-3, 0.003
 # Repositories with so few cases are left out together.
 FEW = 60
@@ -62,18 +64,22 @@ class Data:
                 line[kind + "_bound"], line[kind + "_odds"] = line[kind]["bound"], line[kind]["certainty"]
                 rows = np.array(read["rows"], float).reshape(len(read["rows"]), len(self.names) + 1)
                 offers = np.array(read["offers"], float).reshape(len(rows), len(self.offers))
-                line[kind] = dict(read, rows=rows[:, :-1], twins=rows[:, -1], scene=np.array(read["scene"]), offers=offers)
+                line[kind] = dict(read, rows=rows[:SHORT_LIST, :-1], more=rows[SHORT_LIST:, :-1],
+                                  twins=rows[:SHORT_LIST, -1], scene=np.array(read["scene"]), offers=offers)
             ids = line["present"]["ids"]
-            line["place"] = ids.index(line["gold"]) if line["gold"] in ids else -1
+            line["offer"] = ids.index(line["gold"]) if line["gold"] in ids else -1
+            line["place"] = line["offer"] if line["offer"] < SHORT_LIST else -1
             self.cases.append(line)
 
-    def rank_inputs(self, rows):
-        leads = rows[:, self.gaps]
+    def rank_inputs(self, rows, more=None):
+        """What the first stage reads of the short list, and of the rows behind it."""
+        every = rows if more is None else np.vstack([rows, more])
+        leads = every[:, self.gaps]
         if len(rows) > 1:
-            ordered = np.sort(leads, axis=0)
+            ordered = np.sort(rows[:, self.gaps], axis=0)
             best, second = np.maximum(ordered[-1], 0), np.maximum(ordered[-2], 0)
             leads = leads - np.where(leads >= best, second, best)
-        return np.hstack([rows[:, self.ranked], leads])
+        return np.hstack([every[:, self.ranked], leads])
 
     def first(self, weights, case):
         """The place of the likeliest row, and what the second stage reads."""
@@ -117,10 +123,10 @@ def fit_offer(data, cases):
     for left in sorted({fold[case["repo"]] for case in cases}):
         weights = fit_rank(data, [case for case in cases if fold[case["repo"]] != left and not case["guarded"]])
         for case in cases:
-            if fold[case["repo"]] == left and case["place"] >= 0:
-                scores = data.rank_inputs(case["present"]["rows"]) @ weights
+            if fold[case["repo"]] == left and case["offer"] >= 0:
+                scores = data.rank_inputs(case["present"]["rows"], case["present"]["more"]) @ weights
                 blocks.append(np.column_stack([scores, case["present"]["offers"]]))
-                places.append(case["place"])
+                places.append(case["offer"])
     return logit(blocks, places)
 
 
@@ -289,7 +295,7 @@ def table(data, cases, common):
 def left_command(arguments):
     data = Data(arguments.features)
     left = Left(data)
-    ranks, offered = ([case["present"][order].index(case["gold"]) + 1 if case["place"] >= 0 else 10_000
+    ranks, offered = ([case["present"][order].index(case["gold"]) + 1 if case["gold"] in case["present"][order] else 10_000
                        for case in data.cases] for order in ("ranked", "offered"))
     print(f"{len(data.cases)} cases; right among the first 1, 2, 3, 30:",
           *(f"{np.mean(np.array(ranks) <= k):.3f}" for k in (1, 2, 3, 30)))
@@ -298,7 +304,7 @@ def left_command(arguments):
         line("  threshold of the others", left.held_out(limit))
     threshold = left.threshold(WRONG)
     deferred = np.array(offered)[left.present < threshold]
-    shares = "; ".join(f"{k}: {np.mean(deferred <= k):.4f} [{low:.3f}-{high:.3f}]" for k in (3, 30)
+    shares = "; ".join(f"{k}: {np.mean(deferred <= k):.4f} [{low:.3f}-{high:.3f}]" for k in (3, 38)
                        for low, high in [interval(int((deferred <= k).sum()), len(deferred))])
     print(f"{len(deferred)} deferred; right among the first offered {shares}")
     for repo in sorted({case["repo"] for case in data.cases}):

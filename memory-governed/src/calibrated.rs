@@ -56,7 +56,7 @@ impl Resolver for Calibrated {
     }
 
     fn version(&self) -> String {
-        "calibrated/4".to_owned()
+        "calibrated/5".to_owned()
     }
 }
 

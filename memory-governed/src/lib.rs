@@ -45,6 +45,6 @@ pub use pipeline::{
 pub use projection::{Row, SharedMemoryWriter};
 pub use request::{Decision, MAX_ALIASES, MAX_ID_BYTES, WriteRequest, is_id};
 pub use seams::{Alias, Candidate, Resolution, Resolver, Scored};
-pub use shared::{AsOf, SharedMemory, Why, WhyEvent};
+pub use shared::{AsOf, Offered, SharedMemory, Why, WhyEvent};
 pub use store::{Options, Space};
 pub use working::{StoredNote, WorkingMemory};

@@ -1,6 +1,6 @@
 //! What agents read: the current belief, what it was before, and why.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use memory_core::{Result, Timestamp};
 use serde::Serialize;
@@ -8,8 +8,13 @@ use serde_json::Value;
 
 use crate::bucket::Bucket;
 use crate::ledger::{COLUMNS, Event, fold, read_event};
+use crate::pipeline::Pending;
 use crate::projection::{Row, all_rows, read};
+use crate::seams::Scored;
 use crate::store::{Session, Space, text};
+
+/// Longest title of an offered row, in characters.
+const MAX_TITLE: usize = 200;
 
 /// A time to look back to, on either axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +49,21 @@ pub struct Why {
     pub dependents: Vec<(Bucket, String)>,
 }
 
+/// A row that a deferred write offers, as it is now.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Offered {
+    /// Which, and how well it fitted.
+    #[serde(flatten)]
+    pub scored: Scored,
+    /// Its status; `None` if it is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// Its title, text or statement, cut at 200 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
 /// Reads shared state.
 #[derive(Clone, Debug)]
 pub struct SharedMemory(Space);
@@ -71,6 +91,36 @@ impl SharedMemory {
     /// Errors of the store.
     pub async fn row(&self, bucket: Bucket, id: &str) -> Result<Option<Row>> {
         read(&self.0.plain(), bucket, id).await
+    }
+
+    /// The rows that each of these deferred writes offers, with what they say now.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn offered(&self, pending: &[Pending]) -> Result<Vec<Vec<Offered>>> {
+        let session = self.0.plain();
+        let mut known: BTreeMap<(Bucket, &str), Option<Row>> = BTreeMap::new();
+        let mut all = Vec::with_capacity(pending.len());
+        for one in pending {
+            let mut offered = Vec::new();
+            for scored in one.offered() {
+                let mut row = None;
+                if let Some(request) = &one.request {
+                    let key = (request.bucket, scored.id.as_str());
+                    if !known.contains_key(&key) {
+                        known.insert(key, read(&session, key.0, key.1).await?);
+                    }
+                    row = known.get(&key).and_then(Option::as_ref);
+                }
+                offered.push(Offered {
+                    scored: scored.clone(),
+                    status: row.map(|row| row.status.clone()),
+                    title: row.and_then(Row::title).map(|title| title.chars().take(MAX_TITLE).collect()),
+                });
+            }
+            all.push(offered);
+        }
+        Ok(all)
     }
 
     /// The rows of a bucket that held at a time, as they were known at a time, by id. It folds the ledger, so it costs what

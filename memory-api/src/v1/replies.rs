@@ -140,6 +140,15 @@ fn scored() -> Value {
     ))
 }
 
+/// Rows that a deferred write offers.
+fn offered() -> Value {
+    let text = json!({"type": "string"});
+    list(&object(
+        &[("id", text.clone()), ("rev", count()), ("score", json!({"type": "number"}))],
+        &[("status", text.clone()), ("title", text)],
+    ))
+}
+
 fn actor() -> Value {
     let text = json!({"type": "string"});
     object(&["agent", "run", "trust"].map(|name| (name, text.clone())), &[])
@@ -156,7 +165,7 @@ fn outcome() -> Value {
             ("projection", one_of(&["applied", "recorded", "failed", "blocked"])),
             ("pending_id", text.clone()),
             ("reason", text),
-            ("candidates", scored()),
+            ("candidates", offered()),
         ],
     )
 }
@@ -208,7 +217,7 @@ fn deferred() -> Value {
             ("agent", text.clone()),
             ("note", or_null("string")),
             ("reason", text.clone()),
-            ("candidates", scored()),
+            ("candidates", offered()),
             ("observed_at", time()),
             ("expires_at", time()),
         ],

@@ -91,11 +91,12 @@ pub(super) async fn candidates(session: &Session<'_>, request: &WriteRequest) ->
         // There may be more than one read returns.
         let last = found.last().map(|row| row.id.clone()).unwrap_or_default();
         let page = session.query(&sql, &[text(named), int(ENDED), text(last), int(PAGE)]).await?;
-        if page.is_empty() {
-            return Ok(found);
-        }
+        let is_last = (page.len() as u64) < PAGE;
         for cells in page {
             found.push(candidate(bucket, cells)?);
+        }
+        if is_last {
+            return Ok(found);
         }
     }
 }

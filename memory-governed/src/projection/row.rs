@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::bucket::Bucket;
-use crate::columns::LIVE;
+use crate::columns::{LIVE, main_text};
 use crate::note::Trust;
 use crate::seams::Alias;
 
@@ -55,6 +55,12 @@ impl Row {
     #[must_use]
     pub fn is_live(&self) -> bool {
         is_live(self.bucket, &self.status)
+    }
+
+    /// What it says in short: an issue's title, a constraint's text, a decision's statement.
+    #[must_use]
+    pub fn title(&self) -> Option<&str> {
+        main_text(self.bucket).and_then(|member| self.text(member))
     }
 
     /// A member that is text.

@@ -1,6 +1,7 @@
 //! The order of the questions: what the note states, whom it names, what its words match, who may.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 
 use super::ids::{Mention, mentions, occurs};
 use super::model::Model;
@@ -135,12 +136,13 @@ impl Ending<'_> {
     fn resolve(&self) -> Resolution {
         let text = &self.note.text;
         let own = self.without_others();
-        let Likely { ranked, offers, certainty } = self.rank();
+        // Not for a note that names its row, as most do.
+        let likely = LazyCell::new(|| self.rank());
         let mut mentioned = Vec::new();
         let named = self.named(&own, &mut mentioned);
         // If the note names rows, only those are offered, whatever its words match.
         let defer = |reason| match mentioned.as_slice() {
-            [] => Resolution::defer(reason, offers.clone()),
+            [] => Resolution::defer(reason, likely.offers.clone()),
             ids => Resolution::defer(reason, ids.iter().take(OFFERED).flat_map(|id| offered(id)).collect()),
         };
         let live = self.space.rows(self.request.bucket).filter(|row| row.live);
@@ -165,7 +167,7 @@ impl Ending<'_> {
         if names_another(text) {
             return defer(DeferReason::NamesAnother);
         }
-        let Some(first) = ranked.first().filter(|_| certainty >= self.model.threshold()) else {
+        let Some(first) = likely.ranked.first().filter(|_| likely.certainty >= self.model.threshold()) else {
             return defer(if self.request.target_id.is_some() {
                 DeferReason::IdNotInNote
             } else if self.has_plain_word() {
@@ -181,7 +183,8 @@ impl Ending<'_> {
         if let Some(reason) = self.untold(&id) {
             return defer(reason);
         }
-        self.permit(&id, BoundBy::Words, certainty.exp() / (1.0 + certainty.exp()), ranked)
+        let odds = likely.certainty.exp();
+        self.permit(&id, BoundBy::Words, odds / (1.0 + odds), likely.ranked.clone())
     }
 
     /// Why a text that names the row does not state its end plainly.

@@ -19,9 +19,9 @@ use crate::request::WriteRequest;
 /// The evidence for each row of the short list, the overall situation, and the model's verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Features {
-    /// The rows.
+    /// The short list, and behind it the rows that may only be offered.
     pub ids: Vec<String>,
-    /// What speaks for each, in the order of [`names`], with its similarity to its twin last.
+    /// What speaks for each, in the order of [`names`], with its similarity to its twin last (0 behind the short list).
     pub rows: Vec<Vec<f64>>,
     /// What speaks for offering each where nothing is bound, in the order of [`offer_names`].
     pub offers: Vec<Vec<f64>>,
@@ -68,7 +68,7 @@ pub fn features(
         rows: weighed
             .measures
             .iter()
-            .zip(&weighed.twins)
+            .zip(weighed.twins.iter().chain(std::iter::repeat(&0.0)))
             .map(|(measures, twin)| measures.iter().copied().chain([*twin]).collect())
             .collect(),
         scene: weighed.scene.to_vec(),

@@ -423,10 +423,10 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Puts `bm25` of every row in proportion to the best.
-pub(super) fn relative(all: &mut [Measures]) {
+/// Puts `bm25` of every row in proportion to the best of the first `short`.
+pub(super) fn relative(all: &mut [Measures], short: usize) {
     let Some(at) = NAMES.iter().position(|name| *name == "bm25") else { return };
-    let best = all.iter().filter_map(|measures| measures.get(at).copied()).fold(0.0, f64::max);
+    let best = all.iter().take(short).filter_map(|measures| measures.get(at).copied()).fold(0.0, f64::max);
     for measures in all {
         if let Some(bm25) = measures.get_mut(at) {
             *bm25 = ratio(*bm25, best);

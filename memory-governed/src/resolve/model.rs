@@ -8,7 +8,7 @@ use memory_core::{Error, Result};
 use serde::Deserialize;
 
 use super::measure::{Background, Measures, NAMES, best_two, count};
-use super::weigh::{OFFER, SCENE, Weighed};
+use super::weigh::{OFFER, SCENE, SHORT_LIST, Weighed};
 use super::words::hash;
 
 static FILE: &str = include_str!("../../data/resolver.json");
@@ -70,7 +70,7 @@ struct File {
 pub(super) struct Ranking {
     /// Places in the short list, likeliest first, each with its probability among them.
     pub(super) order: Vec<(usize, f64)>,
-    /// The same for offering rows where nothing is bound.
+    /// The same of all rows, for offering them where nothing is bound.
     pub(super) offers: Vec<(usize, f64)>,
     /// The log odds that the first is meant; minus infinity where nothing may be bound by words.
     pub(super) certainty: f64,
@@ -156,7 +156,7 @@ impl Model {
                 measures.iter().chain(gaps).zip(&self.rank).map(|(x, weight)| x * weight).sum()
             })
             .collect();
-        let (order, total) = ordered(weighed, &scores);
+        let (order, total) = ordered(weighed, scores.get(..SHORT_LIST).unwrap_or(&scores));
         let offers = self.offers(weighed, &scores, &order);
         let inputs = inputs(weighed, &scores, &order, total);
         let term = |term: &Term| {
@@ -278,7 +278,7 @@ fn inputs(weighed: &Weighed<'_>, scores: &[f64], order: &[(usize, f64)], total: 
         .collect()
 }
 
-/// For each row, the lead of each of [`GAPS`] over the best of the other rows.
+/// For each row, the lead of each of [`GAPS`] over the best of the others on the short list.
 fn gaps(all: &[Measures]) -> Vec<Vec<f64>> {
     let places: Vec<usize> =
         GAPS.iter().filter_map(|name| NAMES.iter().position(|known| known == name)).collect();
@@ -287,6 +287,7 @@ fn gaps(all: &[Measures]) -> Vec<Vec<f64>> {
         .iter()
         .map(|at| {
             all.iter()
+                .take(SHORT_LIST)
                 .map(|measures| value(measures, *at))
                 .fold((0.0_f64, 0.0_f64), |(first, second), x| best_two(first, second, x))
         })

@@ -10,7 +10,7 @@ use super::row::{Prepared, Space};
 use crate::bucket::Bucket;
 
 /// Rows that are looked at closely.
-const SHORT_LIST: usize = 30;
+pub(super) const SHORT_LIST: usize = 30;
 /// Spaces with fewer rows, or fewer live rows, than this are smaller than those the table was fitted to: rarity means
 /// little there, and a row without rivals leads by nothing.
 const FEW_ROWS: usize = 50;
@@ -20,6 +20,9 @@ const LAST: usize = 8;
 const FADES: f64 = 0.6;
 /// A row opened so many rows before or after one that ended counts half of one opened beside it.
 const SPAN: f64 = 3.0;
+/// Rows that may be offered beside the short list, for when they were opened: a note in other words than its row's has
+/// others on the list.
+const BESIDE: usize = 8;
 
 /// The names of [`Offer`], in order.
 pub(super) const OFFER: [&str; 2] = ["beside", "alike"];
@@ -31,13 +34,13 @@ pub(super) const SCENE: [&str; 7] = ["rows", "words", "unknown", "ended", "left_
 /// The rows that a note may mean, and what speaks for each.
 #[derive(Clone, Debug)]
 pub(super) struct Weighed<'a> {
-    /// The short list, in no order that matters.
+    /// The short list, in no order that matters; behind it, if it is full, [`BESIDE`] others that may only be offered.
     pub(super) rows: Vec<&'a Prepared>,
     /// What speaks for each.
     pub(super) measures: Vec<Measures>,
     /// What speaks for offering each where nothing is bound.
     pub(super) offers: Vec<Offer>,
-    /// How alike the title of the most similar live row is.
+    /// How alike the title of the most similar live row is, for each of the short list.
     pub(super) twins: Vec<f64>,
     /// What is the same for all of them.
     pub(super) scene: [f64; SCENE.len()],
@@ -68,12 +71,15 @@ pub(super) fn weigh<'a>(
     let rivals = Rivals::new(ranked.iter().map(explained), ended.iter().map(explained));
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.row.id.cmp(&b.2.row.id)));
     ranked.truncate(SHORT_LIST);
-    let rows: Vec<&Prepared> = ranked.into_iter().map(|(.., row)| row).collect();
+    let mut rows: Vec<&Prepared> = ranked.into_iter().map(|(.., row)| row).collect();
+    let opened = Opened::new(&live, &over, observed_at);
+    rows.extend(opened.nearest(&live, &rows));
     let mut measures: Vec<Measures> = rows.iter().map(|row| scene.measure(row, &rivals)).collect();
-    relative(&mut measures);
-    let offers = offers(&scene, &rows, &live, &over, observed_at);
+    relative(&mut measures, SHORT_LIST);
+    let offers = rows.iter().map(|row| [opened.beside(row), scene.alike(row)]).collect();
     let twins = rows
         .iter()
+        .take(SHORT_LIST)
         .map(|row| {
             let others = live.iter().filter(|other| other.row.id != row.row.id);
             others.map(|other| likeness(row, other)).fold(0.0, f64::max)
@@ -92,37 +98,52 @@ pub(super) fn weigh<'a>(
     Weighed { rows, measures, offers, twins, scene, small: space.len() < FEW_ROWS || live.len() < FEW_LIVE }
 }
 
-/// What speaks for offering each of `rows`, which are some of the live ones.
+/// Where rows were opened, and where those that ended last were.
 ///
 /// Work is written down in one go and done in its order, so what was opened beside what ended last is the likelier next.
-pub(super) fn offers(
-    scene: &Scene<'_>,
-    rows: &[&Prepared],
-    live: &[&Prepared],
-    ended: &[&Prepared],
-    observed_at: Timestamp,
-) -> Vec<Offer> {
-    let mut opened: Vec<(Timestamp, &str)> =
-        live.iter().chain(ended).map(|row| (row.row.opened_at, row.row.id.as_str())).collect();
-    opened.sort_unstable();
-    let places: HashMap<&str, f64> =
-        opened.iter().enumerate().map(|(at, (_, id))| (*id, count(at))).collect();
-    let place = |row: &Prepared| places.get(row.row.id.as_str()).copied().unwrap_or_default();
-    let mut last: Vec<(Timestamp, f64)> = ended
-        .iter()
-        .filter_map(|row| Some((row.row.ended_at.filter(|at| *at < observed_at)?, place(row))))
-        .collect();
-    last.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.total_cmp(&b.1)));
-    last.truncate(LAST);
-    rows.iter()
-        .map(|row| {
-            let own = place(row);
-            let near = |(_, other): &(Timestamp, f64)| 1.0 / (1.0 + (own - other).abs() / SPAN);
-            // From the earliest: each step fades what ended before.
-            let beside = last.iter().rev().fold(0.0, |sum, one| FADES * sum + near(one));
-            [beside, scene.alike(row)]
-        })
-        .collect()
+struct Opened<'a> {
+    places: HashMap<&'a str, f64>,
+    /// Of those that ended last, the latest first.
+    last: Vec<f64>,
+}
+
+impl<'a> Opened<'a> {
+    fn new(live: &[&'a Prepared], ended: &[&'a Prepared], observed_at: Timestamp) -> Self {
+        let mut opened: Vec<(Timestamp, &str)> =
+            live.iter().chain(ended).map(|row| (row.row.opened_at, row.row.id.as_str())).collect();
+        opened.sort_unstable();
+        let places: HashMap<&str, f64> =
+            opened.iter().enumerate().map(|(at, (_, id))| (*id, count(at))).collect();
+        let mut last: Vec<(Timestamp, f64)> = ended
+            .iter()
+            .filter_map(|row| {
+                let at = row.row.ended_at.filter(|at| *at < observed_at)?;
+                Some((at, places.get(row.row.id.as_str()).copied()?))
+            })
+            .collect();
+        last.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.total_cmp(&b.1)));
+        last.truncate(LAST);
+        Self { places, last: last.into_iter().map(|(_, place)| place).collect() }
+    }
+
+    /// How near a row was opened to those that ended last.
+    fn beside(&self, row: &Prepared) -> f64 {
+        let own = self.places.get(row.row.id.as_str()).copied().unwrap_or_default();
+        let near = |other: &f64| 1.0 / (1.0 + (own - other).abs() / SPAN);
+        // From the earliest: each step fades what ended before.
+        self.last.iter().rev().fold(0.0, |sum, one| FADES * sum + near(one))
+    }
+
+    /// Of the live rows that are not listed, those opened nearest to what ended last.
+    fn nearest<'r>(&self, live: &[&'r Prepared], listed: &[&Prepared]) -> Vec<&'r Prepared> {
+        if self.last.is_empty() {
+            return Vec::new();
+        }
+        let others = live.iter().filter(|row| !listed.iter().any(|one| one.row.id == row.row.id));
+        let mut near: Vec<(f64, &Prepared)> = others.map(|row| (self.beside(row), *row)).collect();
+        near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.row.id.cmp(&b.1.row.id)));
+        near.into_iter().map(|(_, row)| row).take(BESIDE).collect()
+    }
 }
 
 #[cfg(test)]
@@ -143,12 +164,11 @@ mod tests {
         Timestamp::from_millis_clamped(1_700_000_000_000 + minute * 60_000)
     }
 
-    /// Chapters that were opened one after the other.
-    fn handbook() -> impl Iterator<Item = Row> {
-        HANDBOOK.iter().zip(0..).map(|(of, at)| Row {
-            id: (*of).to_owned(),
+    fn opened(id: &str, title: String, at: i64) -> Row {
+        Row {
+            id: id.to_owned(),
             bucket: Bucket::Issues,
-            title: format!("Write the chapter about {of}"),
+            title,
             description: String::new(),
             opened_at: minute(at),
             ended_at: None,
@@ -157,13 +177,25 @@ mod tests {
             owner: None,
             trust: Trust::Agent,
             aliases: Vec::new(),
-        })
+        }
     }
 
-    /// What is offered, and what is watched beside it, for a note of minute 100 after these rows ended.
+    /// What is offered, and what is watched beside it, for a note of minute 100 after these chapters ended, which were
+    /// opened one after the other.
     fn candidates(model: &Model, text: &str, ended: &[(&str, i64)]) -> (Vec<String>, Vec<String>) {
+        let chapters =
+            HANDBOOK.iter().zip(0..).map(|(of, at)| opened(of, format!("Write the chapter about {of}"), at));
+        among(model, text, chapters, ended)
+    }
+
+    fn among(
+        model: &Model,
+        text: &str,
+        rows: impl Iterator<Item = Row>,
+        ended: &[(&str, i64)],
+    ) -> (Vec<String>, Vec<String>) {
         let mut space = Space::new();
-        space.extend(handbook().map(|row| match ended.iter().find(|(id, _)| *id == row.id) {
+        space.extend(rows.map(|row| match ended.iter().find(|(id, _)| *id == row.id) {
             Some((_, at)) => Row { live: false, ended_at: Some(minute(*at)), ..row },
             None => row,
         }));
@@ -215,6 +247,19 @@ mod tests {
     fn what_the_words_make_likely_is_offered_whatever_ended_beside_others() {
         let (offered, _) = candidates(&by_place(9.0), "Wrote the chapter about tin.", &[("bridges", 50)]);
         assert_eq!(offered, ["tin", "birds", "clocks"]);
+    }
+
+    /// Regression: only rows whose words were among the best were offered.
+    #[test]
+    fn what_was_opened_beside_the_last_end_is_offered_whatever_its_words() {
+        let chapters =
+            (0..40).map(|at| opened(&format!("day_{at}"), format!("Write the chapter about day {at}"), at));
+        let others = [("maps", "Draw a plan", 50), ("covers", "Print them", 51)];
+        let rows = chapters.chain(others.map(|(id, title, at)| opened(id, title.to_owned(), at)));
+        let (offered, watched) =
+            among(&by_place(9.0), "Finished the chapter about a day.", rows, &[("covers", 90)]);
+        assert_eq!(offered.first().map(String::as_str), Some("maps"), "{offered:?}");
+        assert!(watched.iter().all(|id| id.starts_with("day_")), "{watched:?}");
     }
 
     /// Its end must still keep the rest from being bound by elimination.

@@ -13,9 +13,9 @@ use super::answer::{Budget, raw, text};
 use super::memory_tool::MemoryTool;
 use super::ops::{BucketWord, ForgetShared, Note, Pending, Shared, ToolOp, Why};
 use crate::governed::{
-    self, Actor, AsOf, Bucket, Eraser, NoteSource, Operation, Outcome, Pending as Deferred, PendingStatus,
-    Promotion, PromotionPipeline, Review, Row, Scored, SharedMemory, Space, Trust, WhyEvent, WorkingMemory,
-    is_id,
+    self, Actor, AsOf, Bucket, Eraser, NoteSource, Offered, Operation, Outcome, Pending as Deferred,
+    PendingStatus, Promotion, PromotionPipeline, Review, Row, Scored, SharedMemory, Space, Trust, WhyEvent,
+    WorkingMemory, is_id,
 };
 use crate::policy::SharedAccess;
 
@@ -94,7 +94,7 @@ struct DeferredAnswer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     operation: Option<Operation>,
     reason: &'a str,
-    candidates: &'a [Scored],
+    candidates: Vec<Offered>,
     observed_at: Timestamp,
     expires_at: Timestamp,
 }
@@ -112,7 +112,7 @@ struct Became {
     #[serde(flatten)]
     outcome: Outcome,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    candidates: Vec<Scored>,
+    candidates: Vec<Offered>,
 }
 
 impl MemoryTool {
@@ -300,8 +300,10 @@ impl MemoryTool {
         let found = queue.undecided(of, self.policy.max_rows.saturating_add(1)).await?;
         let mut budget = Budget::new(self.policy.max_answer_bytes);
         let mut pending = Vec::new();
-        for one in found.iter().take(self.policy.max_rows) {
-            let shown = deferred_within(one, &budget)?;
+        let listed = found.get(..self.policy.max_rows).unwrap_or(&found);
+        let offered = SharedMemory::new(&space).offered(listed).await?;
+        for (one, offered) in listed.iter().zip(offered) {
+            let shown = deferred_within(one, offered, &budget)?;
             if !budget.take(&shown) {
                 break;
             }
@@ -371,7 +373,8 @@ async fn promoted(
         if let Outcome::Deferred { pending_id, .. } = &outcome
             && let Some(deferred) = governed::queue(space).show(pending_id).await?
         {
-            candidates = deferred.offered().to_vec();
+            let offered = SharedMemory::new(space).offered(std::slice::from_ref(&deferred)).await?;
+            candidates = offered.into_iter().flatten().collect();
         }
         outcomes.push(Became { outcome, candidates });
     }
@@ -433,7 +436,7 @@ fn event_within(one: &WhyEvent, budget: &Budget) -> Result<Box<RawValue>> {
     within(whole, &event.event_id, budget)
 }
 
-fn deferred_within(one: &Deferred, budget: &Budget) -> Result<Box<RawValue>> {
+fn deferred_within(one: &Deferred, candidates: Vec<Offered>, budget: &Budget) -> Result<Box<RawValue>> {
     let request = one.request.as_ref();
     let whole = raw(&DeferredAnswer {
         id: &one.id,
@@ -443,7 +446,7 @@ fn deferred_within(one: &Deferred, budget: &Budget) -> Result<Box<RawValue>> {
         bucket: request.map(|request| request.bucket),
         operation: request.map(|request| request.operation),
         reason: &one.reason,
-        candidates: one.offered(),
+        candidates,
         observed_at: one.observed_at,
         expires_at: one.expires_at,
     })?;

@@ -107,16 +107,10 @@ async fn told(shared: &SharedMemory, one: &Pending) -> memory_core::Result<Vec<S
     lines.extend(request.payload.iter().map(|(name, value)| format!("          {name}: {value}")));
     let decided = !matches!(one.status, PendingStatus::Waiting | PendingStatus::NeedsReview);
     lines.push(format!("{} {}", if decided { "decided: " } else { "waits:   " }, one.reason));
-    for candidate in one.offered() {
-        let row = shared.row(request.bucket, &candidate.id).await?;
-        let said = row.as_ref().map_or_else(
-            || "gone".to_owned(),
-            |row| {
-                let said = ["title", "text", "statement"].iter().find_map(|name| row.fields.get(*name));
-                format!("{}, {}", row.status, said.map(ToString::to_string).unwrap_or_default())
-            },
-        );
-        lines.push(format!("likely:   {} ({said})", candidate.id));
+    for row in shared.offered(std::slice::from_ref(one)).await?.into_iter().flatten() {
+        let title = row.title.map(|title| serde_json::Value::from(title).to_string()).unwrap_or_default();
+        let said = row.status.map_or_else(|| "gone".to_owned(), |status| format!("{status}, {title}"));
+        lines.push(format!("likely:   {} ({said})", row.scored.id));
     }
     if !decided {
         let likely = one.candidates.first().filter(|_| ends).map(|candidate| candidate.id.as_str());

@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 use memory::SharedAccess;
 use memory::governed::{
-    self, Actor, Bucket, Outcome, Pending, PendingStatus, Review, Row, SharedMemory, Space, Trust, Why,
+    self, Actor, Bucket, Offered, Outcome, Pending, PendingStatus, Review, Row, SharedMemory, Space, Trust,
+    Why,
 };
 use memory_core::{Error, ErrorKind, Op, Provider as _, Result, TenantId};
 
@@ -163,16 +164,17 @@ async fn queue(visit: &Visit, place: &Place, shared: &Shared) -> Result<Markup> 
     let of = (actor.trust < Trust::Authority).then_some(actor.agent.as_str());
     let found = governed::queue(&shared.space).undecided(of, LISTED).await?;
     let decides = shared.decides(visit);
+    let offered = SharedMemory::new(&shared.space).offered(&found).await?;
     Ok(html! {
         @if found.is_empty() { (remark(if of.is_some() { "Nothing of this token’s agent waits." } else { "Nothing waits." })) }
-        @for one in &found { (deferred(visit, place, one, decides)) }
+        @for (one, offered) in found.iter().zip(&offered) { (deferred(visit, place, one, offered, decides)) }
         @if !found.is_empty() && !decides {
             (remark("This token does not decide: that needs `shared_state = \"authority\"` and the operation `add`."))
         }
     })
 }
 
-fn deferred(visit: &Visit, place: &Place, one: &Pending, decides: bool) -> Markup {
+fn deferred(visit: &Visit, place: &Place, one: &Pending, offered: &[Offered], decides: bool) -> Markup {
     let asks =
         one.request.as_ref().map(|request| format!("{} in {}", request.operation.as_str(), request.bucket));
     let options = format!("rows-{}", one.id);
@@ -188,22 +190,24 @@ fn deferred(visit: &Visit, place: &Place, one: &Pending, decides: bool) -> Marku
                 ("Asks for", asks.map_or_else(none, |asks| html! { (asks) })),
                 ("Waits because", said(&one.reason)),
             ]))
-            @if !one.candidates.is_empty() {
-                p {
-                    "It may mean "
-                    @for (at, row) in one.offered().iter().enumerate() {
-                        @if at > 0 { ", " } (said(&row.id)) " (" (number(row.score)) ")"
+            @if !offered.is_empty() {
+                p { "It may mean" }
+                ul {
+                    @for row in offered {
+                        li {
+                            (said(&row.scored.id)) " (" (number(row.scored.score)) ")"
+                            @if let Some(title) = &row.title { ": " (said(title)) }
+                        }
                     }
-                    "."
                 }
             }
             @if decides {
                 div class="decide" {
                     form method="post" action="/page/shared" class="line" {
                         (key(&visit.form_key)) (hidden(&place.fields())) (hidden(&[("pending", &one.id), ("do", "bind")]))
-                        @let likely = one.candidates.first().map(|row| row.id.as_str());
+                        @let likely = offered.first().map(|row| row.scored.id.as_str());
                         label { "It means the row" input name="target" required list=(options) autocomplete="off" value=[likely]; }
-                        datalist id=(options) { @for row in one.offered() { option value=(row.id); } }
+                        datalist id=(options) { @for row in offered { option value=(row.scored.id) { @if let Some(title) = &row.title { (title) } } } }
                         button { "Bind" }
                     }
                     details class="danger" {
