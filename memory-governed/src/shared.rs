@@ -1,5 +1,6 @@
 //! What agents read: the current belief, what it was before, and why.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use memory_core::{Result, Timestamp};
@@ -106,11 +107,11 @@ impl SharedMemory {
             for scored in one.offered() {
                 let mut row = None;
                 if let Some(request) = &one.request {
-                    let key = (request.bucket, scored.id.as_str());
-                    if !known.contains_key(&key) {
-                        known.insert(key, read(&session, key.0, key.1).await?);
-                    }
-                    row = known.get(&key).and_then(Option::as_ref);
+                    let (bucket, id) = (request.bucket, scored.id.as_str());
+                    row = match known.entry((bucket, id)) {
+                        Entry::Occupied(known) => known.into_mut().as_ref(),
+                        Entry::Vacant(unread) => unread.insert(read(&session, bucket, id).await?).as_ref(),
+                    };
                 }
                 offered.push(Offered {
                     scored: scored.clone(),

@@ -82,7 +82,7 @@ impl Tour {
             5 => self.update().await,
             6 => self.search().await,
             7 => self.isolate().await,
-            8 => super::primes::show(self.memory()?).await,
+            8 => Box::pin(super::primes::show(self.memory()?)).await,
             _ => self.reopen().await,
         }
     }

@@ -64,7 +64,7 @@ impl Answers {
 
     /// Keeps an event of a stream, sends it to those that wait for it, and returns its id.
     fn keep(&self, caller: &Arc<str>, stream: &str, event: &ServerSseMessage) -> EventId {
-        let bytes = OVERHEAD_BYTES + event.message.as_deref().map_or(0, |message| bytes_of(message));
+        let bytes = OVERHEAD_BYTES + event.message.as_deref().map_or(0, bytes_of);
         let mut kept = self.kept();
         kept.last_number += 1;
         let number = kept.last_number;
@@ -77,7 +77,7 @@ impl Answers {
             if goes {
                 let _ = client.send(event.clone());
             }
-            !client.is_closed() && !(goes && is_last(&event))
+            !(client.is_closed() || goes && is_last(&event))
         });
         kept.bytes += bytes;
         kept.sent.push_back(Sent { at, number, caller: Arc::clone(caller), stream, event, bytes });
