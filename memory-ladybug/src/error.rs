@@ -50,6 +50,13 @@ pub(crate) fn failed(error: &lbug::Error) -> Error {
         Error::new(ErrorKind::Timeout, "the graph engine took too long; nothing was changed")
     } else if class.starts_with("Buffer manager") {
         Error::new(ErrorKind::TooLarge, "the graph engine has no memory left for this; use smaller batches")
+    } else if message.contains("duplicated primary key") {
+        // Which rows the graph has is asked before any is stored.
+        Error::new(
+            ErrorKind::Corrupt,
+            "the index of the graph's file has an id that the graph has not, as a kill in the middle of a write can leave it; \
+             nothing was changed, and reading is not affected: export the graph, move its file away, and import the export",
+        )
     } else {
         Error::internal("the graph engine failed").with_detail("class", class)
     }

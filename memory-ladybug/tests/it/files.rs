@@ -31,6 +31,36 @@ async fn what_was_committed_is_there_after_opening_again_and_nothing_else() {
     assert_eq!(again.graphs.revision(&ada).await.unwrap(), 1);
 }
 
+/// A row that no graph of ours has stands for an index key without one, which no statement makes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_that_the_index_alone_has_is_refused_with_what_to_do() {
+    let (world, ada) = (World::new(), agent("ada"));
+    let file = world.file("ada");
+    let mut write = world.graphs.write(&ada).await.unwrap();
+    write.add_semantic(&[semantic("a")]).await.unwrap();
+    write.commit().await.unwrap();
+    let World { graphs, folder } = world;
+    drop(graphs);
+    {
+        let database =
+            lbug::Database::new(&file, lbug::SystemConfig::default().max_db_size(1 << 30)).unwrap();
+        let connection = lbug::Connection::new(&database).unwrap();
+        connection.query("CREATE (:SemanticMemory {memory_id: 'b', agent_id: 'nobody'})").unwrap();
+        connection.query("CHECKPOINT").unwrap();
+    }
+    let graphs = memory_ladybug::LadybugGraphs::new(folder.path().join("graphs"), None);
+    let mut write = graphs.write(&ada).await.unwrap();
+    let added = write.add_semantic(&[semantic("b")]).await;
+    let ended = match added {
+        Ok(_) => write.commit().await,
+        Err(error) => Err(error),
+    };
+    let error = ended.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(error.message().contains("import the export"), "{error}");
+    assert_eq!(graphs.counts(&ada).await.unwrap().semantic_node_count, 1);
+}
+
 /// Copies a graph's file with what is beside it: what a kill at this instant would leave.
 fn copied(from: &Path, to: &Path) {
     fs::create_dir_all(to.parent().unwrap()).unwrap();

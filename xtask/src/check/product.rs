@@ -10,7 +10,7 @@ use crate::{Result, process};
 
 pub(crate) const PACKAGE: &str = "memory-server";
 /// Size limit of the stripped binary, beside the embedding model that it carries as data. `release::archive` has another.
-const MAX_BYTES: u64 = 35_700_000;
+const MAX_BYTES: u64 = 35_800_000;
 pub(crate) const MODEL: &str = "memory-model/data/model.bin";
 /// Crates for measuring and for vendors, which are never shipped.
 const NOT_SHIPPED: &[&str] = &["memory-conformance", "memory-eval", "memory-lab", "libtest-mimic"];
