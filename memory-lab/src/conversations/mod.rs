@@ -314,7 +314,12 @@ fn folder_bytes(folder: &Path) -> Result<u64> {
     let unreadable = |error| Error::internal("the store's files cannot be measured").with_source(error);
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
-        bytes += entry.and_then(|entry| entry.metadata()).map_err(unreadable)?.len();
+        match entry.and_then(|entry| entry.metadata()) {
+            Ok(file) => bytes += file.len(),
+            // The store removed a temporary file meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(unreadable(error)),
+        }
     }
     Ok(bytes)
 }
